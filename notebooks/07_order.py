@@ -243,10 +243,10 @@ show_figure(
 #
 # What about adding something to $s_{ij}$ that depends on the distance $i - j$ alone?
 #
-# - **ALiBi** ([Press et al. 2022](https://arxiv.org/abs/2108.12409)) subtracts $m\,|i - j|$. Nothing is learned. Head $k = 1, \dots, h$ has
-#   the slope $m = 2^{-8k/h}$, so some heads look near and others far.
+# - **ALiBi** ([Press et al. 2022](https://arxiv.org/abs/2108.12409)) subtracts $m\,|i - j|$. Nothing is learned. Where $h$ is a power of two, head
+#   $k = 1, \dots, h$ has the slope $m = 2^{-8k/h}$, so some heads look near and others far.
 # - **T5** ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) learns a number for each of 32 *buckets* of distances. Each
-#   distance below 16 has its own. From 16 on, distances share buckets, whose limits grow by equal factors up to 128; beyond 128 all have the last:
+#   distance below 16 has its own (in an encoder each direction has 16 buckets, and each distance below 8 its own). From 16 on, distances share buckets, whose limits grow by equal factors up to 128; beyond 128 all have the last:
 #
 # $$\text{bucket} = \min\!\Big(16 + \Big\lfloor 16\, \frac{\ln((i - j) / 16)}{\ln(128 / 16)} \Big\rfloor,\; 31\Big), \qquad i - j \ge 16 .$$
 #

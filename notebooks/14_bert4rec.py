@@ -349,7 +349,7 @@ table("ρ | mask-last rows | questions a row | of these, the last item | rows as
 
 # %% [markdown]
 # With $\rho$ alone, one question in nine is about the end, and from $\rho = 0.2$ on *no* row looks like those in use: whenever the last item is hidden,
-# so is another. That is why the released code adds rows in which the last item alone is hidden, 1 row in 11; here they are the share `mask_last`.
+# so is another. That is why the paper adds rows in which the last item alone is hidden, in its code 1 row in 11; here they are the share `mask_last`.
 #
 # And $\rho$ itself trades two things: a small one asks few questions a row, a large one leaves little to answer them from. SASRec asks at every
 # position but one, with all the past in view.

@@ -173,7 +173,7 @@ two_and_four = (few.standard_normal((n, 2)) for n in (2, 4, 4))
 trace(in_two_tiles, *two_and_four).player(title="Online softmax in two tiles")
 
 # %% [markdown]
-# That is [FlashAttention](https://arxiv.org/abs/2205.14135) (Dao et al. 2022), as far as its arithmetic goes; its speed comes from tiles that fit into fast memory. And where the mask hides a whole tile, nothing need be computed. Under a
+# That is the arithmetic of [FlashAttention-2](https://arxiv.org/abs/2307.08691) (Dao 2023), which divides by $l$ once, at the end, and keeps only $L$. [FlashAttention](https://arxiv.org/abs/2205.14135) (Dao et al. 2022) has the keys in its outer loop, divides in every tile, and keeps $m$ and $l$; that no $n^2$ of memory is needed, [Rabe & Staats (2021)](https://arxiv.org/abs/2112.05682) had shown. Its speed comes from tiles that fit into fast memory. And where the mask hides a whole tile, nothing need be computed. Under a
 # causal mask the keys of a tile may all lie in the future of all its queries:
 
 
@@ -741,4 +741,4 @@ show_figure(
 # - Features, and moving the brackets, make attention a recurrence with a fixed state: its work grows with $n$, and it cannot look up sharply.
 # - Random features have the exponential as their mean, with an error that falls as $1/\sqrt r$ and grows exponentially with the length of queries and keys.
 #
-# To read: Dao et al. (2022), sections 3.1 and B. Next: [19, after attention](19_after_attention.ipynb), where the state learns what to forget.
+# To read: Dao (2023), section 3.1, and Dao et al. (2022), section 3. Next: [19, after attention](19_after_attention.ipynb), where the state learns what to forget.

@@ -226,7 +226,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--dim", "1000000"], "dim is 1000000, expected 1 to 100000"),
         (["--model", "stosa", "--dim", "1000000"], "dim is 1000000, expected 1 to 100000"),
         (["--k-core", "-5"], "k of the k-core is -5, expected at least 1"),
-        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, plain"),
+        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, hstu, plain"),  # noqa: E501
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
         (["--at", "1" + 400 * "0"], "is no list of cut-offs such as 5,10, each once, at most 1,000,000,000"),

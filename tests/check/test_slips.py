@@ -10,7 +10,7 @@ from tinyattn.check import oracles, plain
 from tinyattn.check.diagnosis import Diagnosis, diagnose
 from tinyattn.check.formula import Formula
 from tinyattn.check.report import tell
-from tinyattn.check.slips import slips_of
+from tinyattn.check.rules import slips_of
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 

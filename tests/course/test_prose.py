@@ -4,7 +4,8 @@ import pytest
 
 from tinyattn.course import prose
 from tinyattn.course.exercises import BY_CHAPTER
-from tinyattn.course.graders import Number
+from tinyattn.course.graders import Function, Number
+from tinyattn.course.plain import Changes
 from tinyattn.course.prose import Prose, folder
 
 SMALL = """
@@ -79,6 +80,30 @@ def test_a_number_gets_the_wrong_numbers_of_its_table_and_what_is_no_number_is_r
         write(SMALL).exercises(one=Number(lambda: 1))
 
 
+def doubled(x):
+    y = 2 * x
+    return y + 1
+
+
+def test_a_function_is_the_right_one_with_the_change_that_begins_its_list(write):
+    text = SMALL.replace('zero = ["Is', 'zero = ["2 * x -> 0 * x && y + 1 -> y", "Is')
+    small = write(text)
+    (zero, *words), (two, *_) = small.attach("one.mistakes", doubled, two=len)
+    assert (zero(3), zero.__name__, words, two) == (0, "doubled", ["Is it 0?"], len)
+    (one,) = write(text.partition("[mistakes]")[0]).exercises(one=Function("relu", tempting=Changes(doubled, two=len)))
+    assert [f(()) for f, *_ in one.grader.tempting[1:]] == [0]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [("3 * x -> x", r"zero: doubled has no '3 \* x', which becomes 'x'"), ("2 * x -> 2 *", "zero: invalid syntax"),
+     ("2 * x -> x -> y", "zero: too many values")],
+)  # fmt: skip
+def test_a_change_of_other_code_is_refused_with_file_and_key(change, says, write):
+    with pytest.raises(ValueError, match=rf"03.toml: \[one.mistakes\] {says}"):
+        write(SMALL.replace('zero = [', f'zero = ["{change}", ')).attach("one.mistakes", doubled, two=len)
+
+
 def test_every_chapter_has_its_file():
     assert sorted(path.name for path in (folder() / "exercises").iterdir()) == [f"{n:02}.toml" for n in BY_CHAPTER]
 
@@ -88,5 +113,5 @@ def test_a_diagnosis_says_that_it_is_of_the_answer():
     for number in BY_CHAPTER:
         for table, mistakes in Prose(number).strings.items():
             for name, row in mistakes.items() if table.endswith("mistakes") else ():
-                _, *diagnoses = [part for part in row if isinstance(part, str)]
+                _, *diagnoses = [part for part in row if isinstance(part, str) and " -> " not in part]
                 assert all(text.startswith("Yours: ") for text in diagnoses), (number, table, name)

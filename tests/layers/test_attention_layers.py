@@ -113,7 +113,7 @@ def test_a_silent_branch_makes_the_pre_block_the_identity(form, rng):
 def test_the_forms_differ_in_what_travels_on(rng):
     """A shift of all features is seen by pre's residual only: post normalises it away, sasrec carries the normed."""
     blocks = {form: block_of(form, heads=1) for form in BLOCK_FORMS}
-    p = blocks["ligr"].init(rng, 6)  # it has all that the others have
+    p = blocks["hstu"].init(rng, 6) | blocks["ligr"].init(rng, 6)  # they have all that the others have
     x = rng.standard_normal((4, 6))
     shift = {form: np.abs(b.forward(p, x + 2.0)[0] - b.forward(p, x)[0]).max() for form, b in blocks.items()}
     np.testing.assert_allclose(shift["pre"], 2.0, atol=1e-9)

@@ -19,7 +19,7 @@ from tinyattn.tree import flatten
 RATE = 0.3
 DROPPING = [name for name in TRAINED if hasattr(MODELS[name], "dropout")]
 LAYERS = 2
-OF_BLOCK = {"pre": 2, "post": 2, "plain": 2, "sasrec": 3, "ligr": 3}       # of both sublayers; and what the form adds
+OF_BLOCK = {"pre": 2, "post": 2, "plain": 2, "sasrec": 3, "ligr": 3, "hstu": 1}  # of sublayers; and what the form adds
 EXPECTED = {
     "sasrec": 1 + 2 * LAYERS, "bert4rec": 1 + 2 * LAYERS, "stosa": 2 + 4 * LAYERS, "gru4rec": 2, "narm": 2, "caser": 1,
     "mf": 1, "fpmc": 1, "fism": 1, "fossil": 1, "decoder": 1 + 2 * LAYERS, "tagger": 1 + 2 * LAYERS,

@@ -8,6 +8,10 @@ from tinyattn.models.presets import preset_options
 KANG = {"maxlen": 50, "dim": 50, "blocks": 2, "heads": 1, "dropout": 0.5, "lr": 0.001, "batch_size": 128,
         "block_form": "pre", "loss": "bce", "feed_forward": "relu", "norm": "layer", "position": "learned",
         "emb_scale": False, "qkv_bias": False, "last_norm": True, "tied": True, "eps": 1e-8}  # fmt: skip
+HSTU = KANG | {
+    "loss": "sampled-softmax", "n_negatives": 128, "block_form": "hstu", "mechanism": "pointwise", "buckets": 400,
+    "furthest": 400, "emb_scale": True, "eps": 1e-6, "maxlen": 200, "dropout": 0.2, "position": "t5",
+}  # fmt: skip
 PAPERS = {
     "sasrec-ml1m": ("sasrec", KANG | {"maxlen": 200, "dropout": 0.2}),
     "sasrec-beauty": ("sasrec", KANG),
@@ -26,6 +30,7 @@ PAPERS = {
         "feed_forward": "swiglu", "feed_forward_width": 4, "qkv_bias": True, "output_projection": True,
         "last_norm": False, "eps": 1e-5, "maxlen": 200, "dim": 64, "dropout": 0.1,
     }),
+    "hstu": ("sasrec", HSTU | {"position": "t5"}),
     "llama": ("decoder", {
         "norm": "rms", "position": "rope", "rope_base": 10_000, "feed_forward": "swiglu", "feed_forward_width": 3,
         "heads": 4, "kv_heads": 2, "bias": False, "tied": False, "dropout": 0.0, "block_form": "pre", "eps": 1e-5,

@@ -70,20 +70,27 @@ def marks(case):
     return [pytest.mark.slow] * (case not in PAIRS) + [pytest.mark.slow_elsewhere] * (case not in ENTRIES)
 
 
-ALL = [three + parts + ("none",) for three in EVERY for parts in PARTS]
+def whole(three, parts, refine="none"):
+    """A case; a form of the block without feed-forward network has the default one, which it does not read."""
+    norm, ffn, kv_heads = parts
+    return (*three, norm, ffn if BLOCK_FORMS[three[2]].feeds_forward else "relu", kv_heads, refine)
+
+
+ALL = list(dict.fromkeys(whole(three, parts) for three in EVERY for parts in PARTS))
 REFINED = [(three, refine) for refine in REFINEMENTS for three in EVERY
            if refine != "none" and MECHANISMS[three[0]].has_scores]  # fmt: skip
-ALL += [three + parts + (refine,) for (three, refine), parts in zip(REFINED, itertools.cycle(PARTS), strict=False)]
+ALL += [whole(three, parts, refine) for (three, refine), parts in zip(REFINED, itertools.cycle(PARTS), strict=False)]
 PAIRS = covering(ALL, 2)
 ENTRIES = covering(PAIRS, 1)
 MIXED = covering([("full", position, form, norm, ffn, None, "none", mixer)
                   for position, form, norm, ffn, mixer in itertools.product(
                       POSITIONS, BLOCK_FORMS, NORMS, FEED_FORWARDS, MIXERS)
                   if mixer != "attention" and not POSITIONS[position].at_heads
+                  and (BLOCK_FORMS[form].feeds_forward or ffn == "relu")
                   and (MIXERS[mixer].takes_memory or not BLOCK_FORMS[form].gives_memory)], 2)  # fmt: skip
 PAIRS += covering(MIXED, 1)
 ENTRIES += covering(MIXED, 1)
-THREES = [three + parts + ("none",) for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
+THREES = [whole(three, parts) for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
 CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
          for case in dict.fromkeys(PAIRS + THREES + MIXED)]  # fmt: skip
 NETWORKS = {name: cls.Network for name, cls in MODELS.items() if issubclass(cls, NeuralRecommender)}
@@ -366,6 +373,11 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"heads": 2, "kv_heads": 4}, "kv_heads is 4, expected a divisor of heads, which is 2"),
         ({"kv_heads": 0}, "kv_heads is 0, expected at least 1"),
         ({"norm": "rsm"}, "norm is 'rsm', expected one of layer, rms; did you mean rms?"),
+        ({"block_form": "hstu", "feed_forward": "gelu"}, "feed_forward is gelu: block form hstu has no feed-forward"),
+        ({"block_form": "hstu", "feed_forward_width": 2}, "feed_forward_width is 2: block form hstu has no"),
+        ({"mechanism": "pointwise", "block_form": "sasrec"}, "sasrec drops attention weights, and mechanism pointwise"),
+        ({"mechanism": "pointwise", "refine": "simp"}, "refinement simp .* mechanism pointwise has none"),
+        ({"mechanism": "pointwise", "position": "shaw"}, "shaw gives a relative_values, and mechanism pointwise"),
         ({"feed_forward": "swigly"}, "expected one of relu, gelu, gelu-tanh, elu, silu, swiglu; did you mean swiglu?"),
         ({"mechanism": "window", "window": 0}, "window is 0, expected 1 to 1"),
         ({"mechanism": "window", "window": 2.5}, "window is 2.5, expected a whole number"),

@@ -78,27 +78,30 @@ def _attend(a: dict[str, Any]) -> Run:
     return y, pullback
 
 
-def _feed(a: dict[str, Any]) -> Run:
+def _layer(places: dict[str, str], parts: Callable[[dict[str, Any]], tuple[Any, Any]], a: dict[str, Any]) -> Run:
+    """A layer of `x`. `parts(a)` -> its forward of p and x, its backward of p, dy and a cache."""
+    p, (forward, backward) = tree_of(places, a), parts(a)
+    y, cache = forward(p, a["x"])
+
+    def pullback(dy: Array) -> dict[str, Array]:
+        dx, grads = backward(p, dy, cache)
+        return {"x": dx} | by_argument(places, grads)
+
+    return y, pullback
+
+
+def _network(a: dict[str, Any]) -> tuple[Any, Any]:
     activation = {None: "relu", False: "gelu", True: "gelu-tanh"}[a.get("approximate")]
-    p = tree_of(NETWORK, a)
-    y, cache = layers.feed_forward(p, a["x"], activation=activation)
-
-    def pullback(dy: Array) -> dict[str, Array]:
-        dx, grads = layers.feed_forward_backward(p, dy, cache)
-        return {"x": dx} | by_argument(NETWORK, grads)
-
-    return y, pullback
+    return partial(layers.feed_forward, activation=activation), layers.feed_forward_backward
 
 
-def _gate(a: dict[str, Any]) -> Run:
-    p = tree_of(GATED, a)
-    y, cache = layers.SwiGLU().forward(p, a["x"])
+def _gated(a: dict[str, Any]) -> tuple[Any, Any]:
+    return layers.SwiGLU().forward, layers.SwiGLU().backward
 
-    def pullback(dy: Array) -> dict[str, Array]:
-        dx, grads = layers.SwiGLU().backward(p, dy, cache)
-        return {"x": dx} | by_argument(GATED, grads)
 
-    return y, pullback
+def _of_form(form: str, a: dict[str, Any]) -> tuple[Any, Any]:
+    heads, eps = a["heads"], a["eps"]
+    return partial(forward_of, heads, eps, form, mask=a["mask"]), _block(heads, eps, form).backward
 
 
 def _compare(a: dict[str, Any]) -> Run:
@@ -120,27 +123,18 @@ def _compare(a: dict[str, Any]) -> Run:
     return loss, pullback
 
 
-def _run_block(form: str, a: dict[str, Any]) -> Run:
-    p = tree_of(BLOCK, a)
-    y, cache = forward_of(a["heads"], a["eps"], form, p, a["x"], a["mask"])
-
-    def pullback(dy: Array) -> dict[str, Array]:
-        dx, grads = _block(a["heads"], a["eps"], form).backward(p, dy, cache)
-        return {"x": dx} | by_argument(BLOCK, grads)
-
-    return y, pullback
-
-
 multi_head_attention, multi_head_attention_backward = _pair("multi_head_attention", _attend)
 cross_attention, cross_attention_backward = _pair("cross_attention", _attend)
 biased_multi_head_attention, biased_multi_head_attention_backward = _pair("biased_multi_head_attention", _attend)
 grouped_query_attention, grouped_query_attention_backward = _pair("grouped_query_attention", _attend)
-feed_forward, feed_forward_backward = _pair("feed_forward", _feed)
-gelu_feed_forward, gelu_feed_forward_backward = _pair("gelu_feed_forward", _feed)
-swiglu, swiglu_backward = _pair("swiglu", _gate)
+feed_forward, feed_forward_backward = _pair("feed_forward", partial(_layer, NETWORK, _network))
+gelu_feed_forward, gelu_feed_forward_backward = _pair(
+    "gelu_feed_forward", partial(_layer, NETWORK, _network)
+)
+swiglu, swiglu_backward = _pair("swiglu", partial(_layer, GATED, _gated))
 bpr, bpr_backward = _pair("bpr", _compare)
-block, block_backward = _pair("block", partial(_run_block, "pre"))
-post_ln_block, post_ln_block_backward = _pair("post_ln_block", partial(_run_block, "post"))
+block, block_backward = _pair("block", partial(_layer, BLOCK, partial(_of_form, "pre")))
+post_ln_block, post_ln_block_backward = _pair("post_ln_block", partial(_layer, BLOCK, partial(_of_form, "post")))
 
 
 def forward_of(heads: int, eps: float, form: str, p: Params, x: Array, mask: Any) -> tuple[Array, Any]:

@@ -15,13 +15,12 @@ import numpy as np
 from . import oracles, plain
 from .cases import copied, plainness
 from .common import upstream, widened
-from .comparing import AGREE, GRADIENTS, NUMBERS, Observation, broken, case_of, compare, fails_so
+from .comparing import AGREE, GRADIENTS, NUMBERS, Match, Observation, broken, case_of, compare, fails_so
 from .formula import Formula, Mutant, of_backward
 from .isolation import TooLongError, alarm
-from .match import Match
 from .mutants import mutants_of
 from .observing import in_dtype
-from .slips import slips_of
+from .rules import slips_of
 from .subject import Subject
 from .trial import Trial
 from .zoo import Bug

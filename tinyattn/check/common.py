@@ -14,18 +14,7 @@ from typing import Any
 import numpy as np
 
 from .cases import copied
-from .property import (
-    EMPTY_BATCHES,
-    Property,
-    Violation,
-    close,
-    demand,
-    largest,
-    rounding,
-    same_bits,
-    stating,
-    untouched,
-)
+from .property import EMPTY_BATCHES, Property, Violation, close, largest, rounding, same_bits, stating, untouched
 from .spec import Spec
 from .subject import MissingError, NotOfferedError, Subject
 
@@ -62,9 +51,7 @@ def _for(spec: Spec, prop: Property) -> Property:
     hint="Print .shape and .dtype of the result: a NumPy float64 scalar, for example, widens a float32 array.",
 )
 def shape_and_dtype(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
-    for name, x, shape in zip(spec.outputs, op.outputs(**case), shapes_of(spec, case), strict=True):
-        if x is not None:
-            _like(x, shape, dtype_of(case), name)
+    _shaped(op, spec, case)
     f = spec.function
     if op.spare and spec.wrt and not op.has_backward and not spec.lets_more_follow:
         says = f"{f} returned {1 + op.spare} results, expected {spec.outputs[0]} alone: a caller would get a tuple"
@@ -126,11 +113,8 @@ def memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     leads=EMPTY_BATCHES,
 )
 def batch_of_nothing(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
-    if not _is_empty(spec, case):
-        return
-    for name, x, shape in zip(spec.outputs, op.outputs(**case), shapes_of(spec, case), strict=True):
-        if x is not None and shape:
-            _like(x, shape, dtype_of(case), name)
+    if _is_empty(spec, case):
+        _shaped(op, spec, case)
 
 
 @_oracle(
@@ -148,8 +132,7 @@ def oracle(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     hint="A gradient is added to its argument: it must have that argument's shape exactly.",
 )
 def gradient_shapes(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
-    for name, g in op.gradients(case, *upstream(spec, case)).items():
-        _like(g, case[name].shape, case[name].dtype, f"d{name}")
+    _shaped_gradients(op, spec, case)
 
 
 @_backward_contract(
@@ -171,9 +154,7 @@ def backward_inputs_unchanged(op: Subject, spec: Spec, case: dict[str, Any]) -> 
     hint="What does a call leave behind: in a cache, in a saved array, in a buffer?",
 )
 def backward_twice(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
-    arguments = op.prepared(case, upstream(spec, case))
-    first = op.name_gradients(case, op.backward(arguments))
-    kept = {name: np.array(g) for name, g in first.items()}
+    arguments, first, kept = _derived_once(op, spec, case)
     other = _other(spec, case)
     op.gradients(other, *upstream(spec, other, 1))  # a forward and a backward of something else
     for name, g in kept.items():
@@ -188,8 +169,7 @@ def backward_twice(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     hint="Two layers share your function: whose forward does the backward remember?",
 )
 def no_memory_of_the_forward(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
-    arguments = op.prepared(case, upstream(spec, case))
-    first = {name: np.array(g) for name, g in op.name_gradients(case, op.backward(arguments)).items()}
+    arguments, _, first = _derived_once(op, spec, case)
     op.outputs(**_other(spec, case))
     for name, g in op.name_gradients(case, op.backward(arguments)).items():
         same_bits(g, first[name], f"after another forward, d{name}")
@@ -258,12 +238,12 @@ def exact_gradients(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
 )
 def linear_in_upstream(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     one, two = upstream(spec, case), upstream(spec, case, 1)
-    both = tuple(_times(2, a) - _times(3, b) for a, b in zip(one, two, strict=True))
+    both = tuple(2 * a - 3 * b for a, b in zip(one, two, strict=True))
     first, second, mixed = (op.gradients(case, *dy) for dy in (one, two, both))
     allowed = _gradient_tolerance(spec, case)
     for name, g in mixed.items():
         atol = allowed(g, 5 * largest(first[name], second[name]))
-        close(g, _times(2, first[name]) - _times(3, second[name]), atol, f"d{name}")
+        close(g, 2 * first[name] - 3 * second[name], atol, f"d{name}")
 
 
 @_derived(
@@ -272,8 +252,7 @@ def linear_in_upstream(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     gravity="contract",
 )
 def backward_memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
-    arguments = op.prepared(case, upstream(spec, case))
-    first = op.name_gradients(case, op.backward(arguments))
+    arguments, first, _ = _derived_once(op, spec, case)
     allowed = _gradient_tolerance(spec, case)
     for layout, other in _layouts(arguments):
         if left_out := op.left_out(case | other):
@@ -288,10 +267,9 @@ def backward_memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> Non
     leads=EMPTY_BATCHES,
 )
 def gradients_of_nothing(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
-    if _is_empty(spec, case):
-        for name, g in op.gradients(case, *upstream(spec, case)).items():
-            _like(g, case[name].shape, case[name].dtype, f"d{name}")
-            demand(not np.any(g), f"d{name} is not 0")
+    for name, g in _shaped_gradients(op, spec, case).items() if _is_empty(spec, case) else ():
+        if np.any(g):
+            raise Violation(f"d{name} is not 0")
 
 
 @_extreme(
@@ -352,11 +330,31 @@ def _close_outputs(spec: Spec, op: Subject, case: dict[str, Any], expected: tupl
             close(x, y, tolerance(spec, case), name)
 
 
+def _shaped(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    for name, x, shape in zip(spec.outputs, op.outputs(**case), shapes_of(spec, case), strict=True):
+        if x is not None and (shape or not _is_empty(spec, case)):
+            _like(x, shape, dtype_of(case), name)
+
+
+def _shaped_gradients(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+    gradients = op.gradients(case, *upstream(spec, case))
+    for name, g in gradients.items():
+        _like(g, case[name].shape, case[name].dtype, f"d{name}")
+    return gradients
+
+
+def _derived_once(op: Subject, spec: Spec, case: dict[str, Any]) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """-> the arguments of a backward, the gradients that it returns for them, and copies of these."""
+    arguments = op.prepared(case, upstream(spec, case))
+    first = op.name_gradients(case, op.backward(arguments))
+    return arguments, first, {name: np.array(g) for name, g in first.items()}
+
+
 def _demand_new_memory(results: dict[str, Any], arguments: dict[str, Any]) -> None:
     for name, y in results.items():
         for other, x in _arrays(arguments).items():
-            shares = isinstance(y, np.ndarray) and np.shares_memory(x, y)
-            demand(not shares or _is_reshape(y, x), f"{name} shares memory with {other}")
+            if isinstance(y, np.ndarray) and np.shares_memory(x, y) and not _is_reshape(y, x):
+                raise Violation(f"{name} shares memory with {other}")
 
 
 def _is_reshape(y: np.ndarray, x: np.ndarray) -> bool:
@@ -423,11 +421,6 @@ def _arrays(case: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def _wide(x: Any) -> Any:
     return np.asarray(x, np.float64) if np.shape(x) else float(x)
-
-
-def _times(factor: int, x: Any) -> Any:
-    """factor · x in x's dtype."""
-    return x.dtype.type(factor) * x if hasattr(x, "dtype") else factor * x
 
 
 def widened(case: dict[str, Any]) -> dict[str, Any]:

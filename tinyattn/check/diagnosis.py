@@ -27,6 +27,7 @@ from .comparing import (
     AGREE,
     ASPECTS,
     NUMBERS,
+    Match,
     Observation,
     battery,
     case_of,
@@ -39,7 +40,6 @@ from .comparing import (
     zoo_subject,
 )  # fmt: skip
 from .isolation import TooLongError, alarm
-from .match import Match
 from .specs import Spec, properties_of
 from .subject import Subject
 from .trial import Trial

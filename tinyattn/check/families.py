@@ -80,10 +80,11 @@ def of_sequences(states: Any, hint: str = "") -> None:
 
 
 def blind_queries(states: Any, hint: str) -> None:
-    """For attention of tokens `x`, to a `memory` if it has one, in which a query may look at nothing."""
+    """For attention of tokens `x`, to a `memory` if it has one, or of queries `q`; a query may look at nothing."""
 
     def first_blind(c: Any) -> Case:
-        mask = np.ones((c.x.shape[-2], c.get("memory", c.x).shape[-2]), bool)
+        queries, keys = (c.q, c.k) if "q" in c else (c.x, c.get("memory", c.x))
+        mask = np.ones((queries.shape[-2], keys.shape[-2]), bool)
         mask[0] = False
         return c(mask=mask)
 

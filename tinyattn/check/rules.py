@@ -1,4 +1,4 @@
-"""Rules by which a line is written wrongly (rules.toml), and what they make of a piece of syntax."""
+"""How a formula is written wrongly: by a rule (rules.toml), or by a known slip of its kind (slips.toml)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import functools
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+ALIKE = {"fused_attention": "attention", "flash_attention": "attention"}
 
 
 def parsed(text: str) -> Any:
@@ -45,10 +47,15 @@ def filled(change: Any, found: dict[str, Any]) -> Any:
 
 
 @functools.cache
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
+
+
+@functools.cache
 def _by_form() -> dict[type, list[tuple[Any, Any, str]]]:
     """The rules by the type of node that they change."""
     forms: dict[type, list[tuple[Any, Any, str]]] = {}
-    for a, b, says in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["rules"]:
+    for a, b, says in _table("rules")["rules"]:
         forms.setdefault(type(parsed(a)), []).append((parsed(a), parsed(b), says))
     return forms
 
@@ -61,3 +68,21 @@ def changes(node: Any) -> Iterator[tuple[Any, str]]:
             yield filled(copy.deepcopy(change), letters), says
 
 
+class Slip(NamedTuple):
+    """A name, a sentence, a tutor's question, and changes: each an old text and the new one."""
+
+    name: str
+    says: str
+    hint: str
+    changes: tuple[tuple[str, ...], ...]
+
+
+def slips_of(kind: str) -> list[Slip]:
+    """The known slips of a kind, the plainest first."""
+    slips = []
+    for name, row in _table("slips").get(ALIKE.get(kind, kind), {}).items():
+        if isinstance(row, str):
+            row = _table("slips")[row.partition(".")[0]][name]
+        says, hint, *changes = row
+        slips.append(Slip(name, says, hint, tuple(tuple(change.split(" -> ")) for change in changes)))
+    return slips

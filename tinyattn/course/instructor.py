@@ -68,4 +68,4 @@ def _name(key: str, strings: list[Any]) -> str:
 
 
 def _words(strings: list[Any]) -> list[str]:
-    return [text for text in strings if isinstance(text, str)]
+    return [text for text in strings if isinstance(text, str) and " -> " not in text]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -72,19 +73,28 @@ def plain_spec(
     return spec
 
 
-def adjustable(f: Callable[..., Any]) -> Any:
-    """`f` with a method `but`: `f.but(line=...)` is `f` with one of its lines replaced.
+class Changes(dict[str, Callable[..., Any]]):
+    """Wrong answers by name: these functions, and `right` with each change that the chapter's file has beside them."""
 
-    The lines are the keyword-only arguments of `f`, which are left out of its signature.
+    def __init__(self, right: Callable[..., Any], /, **functions: Callable[..., Any]) -> None:
+        super().__init__(functions)
+        self.right = right
+
+
+def changed(f: Callable[..., Any], change: str) -> Callable[..., Any]:
+    """`f` with its code changed as in a zoo: "old text -> new text", several of them joined by " && ".
+
+    Raises ValueError for a text that the code does not have.
     """
-    signature = inspect.signature(f)
-    signature = signature.replace(parameters=[p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY])
+    source = _source(f)
+    for old, new in (part.split(" -> ") for part in change.split(" && ")):
+        if old not in source:
+            raise ValueError(f"{f.__name__} has no {old!r}, which becomes {new!r}")
+        source = source.replace(old, new)
+    space = {"math": math, **f.__globals__}
+    exec(compile(source, f"<{f.__name__}, changed>", "exec"), space)
+    function: Callable[..., Any] = space[f.__name__]
+    return function
 
-    def but(**lines: Any) -> Callable[..., Any]:
-        variant: Any = functools.partial(f, **lines)
-        variant.__name__, variant.__signature__ = f.__name__, signature
-        return variant
 
-    adjusted: Any = f
-    adjusted.but, adjusted.__signature__ = but, signature
-    return adjusted
+_source = functools.cache(inspect.getsource)

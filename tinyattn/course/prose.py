@@ -2,8 +2,9 @@
 
 The file has a table for each exercise, in the chapter's order, with all fields of `Exercise` except name and grader.
 Its subtables, such as [my_softmax.mistakes], have a list of strings for each function of the grader; where a number is
-asked for, each list begins with a wrong number. A table [mistakes] at the end is shared by several exercises. A table
-[NAME.varies] has what differs from student to student (see variants.py).
+asked for, each list begins with a wrong number, and where the function is a right one with a change, with the change:
+"old text -> new text". A table [mistakes] at the end is shared by several exercises. A table [NAME.varies] has what
+differs from student to student (see variants.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from .exercise import Exercise
 from .graders import Number
+from .plain import changed
 from .variants import SHOWN, drawn, filled
 
 SHARED = "mistakes"
@@ -56,12 +58,16 @@ class Prose:
             self.about[name] = {key: value for key, value in part.items() if not isinstance(value, dict)}
         self.used: set[tuple[str, str]] = set()
 
-    def attach(self, table: str, /, **functions: Any) -> tuple[tuple[Any, ...], ...]:
+    def attach(self, table: str, right: Any = None, /, **functions: Any) -> tuple[tuple[Any, ...], ...]:
         """(function, *its strings) for each of the functions, in their order; `table` is a header of the file.
 
-        Raises ValueError where the table has no list of strings for a function.
+        With `right` also for lists that begin with a change: of these the function is `right` with that change, and the
+        order is the file's. Raises ValueError where the table has no list of strings for a function, and for a change
+        of other code.
         """
         strings = self.strings.get(table, {})
+        if right is not None:
+            strings, functions = self._changes(table, strings, right, functions)
         for key in functions:
             if key not in strings:
                 raise ValueError(f"{self.path}: [{table}] has no {key}, but the chapter has a function of that name")
@@ -69,6 +75,21 @@ class Prose:
                 raise ValueError(f"{self.path}: [{table}] {key} is {strings[key]!r}, expected a list of strings")
         self.used |= {(table, key) for key in functions}
         return tuple((function, *strings[key]) for key, function in functions.items())
+
+    def _changes(
+        self, table: str, strings: dict[str, Any], right: Any, functions: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The lists of a table without their changes, and its functions: these, and `right` with each change."""
+        left, made = dict(strings), dict[str, Any]()
+        for name, row in strings.items():
+            if name in functions:
+                made[name] = functions[name]
+            elif isinstance(row, list) and " -> " in str(row[:1]):
+                try:
+                    made[name], left[name] = changed(right, row[0]), row[1:]
+                except (ValueError, SyntaxError) as error:
+                    raise ValueError(f"{self.path}: [{table}] {name}: {error}") from None
+        return left, made | functions
 
     def _numbers(self, table: str) -> tuple[tuple[Any, ...], ...]:
         """(wrong number, *its strings) for each entry of a table. Raises ValueError where a list is another."""
@@ -82,7 +103,8 @@ class Prose:
     def exercises(self, /, **graders: Any) -> tuple[Exercise, ...]:
         """The exercises in the file's order, each with the grader of its name.
 
-        Functions of a grader may be a dict: their strings come from [NAME.mistakes], [NAME.right] or [NAME.wrong].
+        Functions of a grader may be a dict, such as `Changes`: their strings come from [NAME.mistakes], [NAME.right] or
+        [NAME.wrong].
         Raises ValueError where an exercise has no grader or a grader no exercise, where an exercise has other fields
         than `Exercise`, and where the file has strings for a function that the chapter lacks.
         """
@@ -91,7 +113,8 @@ class Prose:
                 graders[name] = self._number(name, grader)
             for field, table in TABLES.items():
                 if isinstance(functions := getattr(grader, field, ()), dict):
-                    graders[name] = replace(graders[name], **{field: self.attach(f"{name}.{table}", **functions)})
+                    listed = self.attach(f"{name}.{table}", getattr(functions, "right", None), **functions)
+                    graders[name] = replace(graders[name], **{field: listed})
         wrong = [f"[{name}] has no grader in the chapter" for name in self.about.keys() - graders.keys()]
         wrong += [f"the chapter's grader of {name} has no [{name}]" for name in graders.keys() - self.about.keys()]
         for name, about in self.about.items():

@@ -22,7 +22,7 @@ def multi_head_at(
     memory, mask = x if memory is None else memory, as_mask(mask)
     mixer.mechanism.refuse(mask, {}, dropout=False)
     as_full = mixer.mechanism.as_full(mask, mixer.heads, at[:, None, None, None], memory.shape[1])
-    if as_full is None or mixer.position.at_heads:
+    if as_full is None or mixer.position.at_heads or mixer.activated:
         return NotImplemented
     row = as_full.row(at, memory.shape[1], like=x)
     return attention_of_one(p, gather_rows(x, at), memory, heads=mixer.heads, kv_heads=mixer.groups, mask=row)

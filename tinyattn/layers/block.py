@@ -1,16 +1,17 @@
-"""The block: a mixer, then the feed-forward network, each with a residual and a LayerNorm, in five forms.
+"""The block: a mixer, then the feed-forward network, each with a residual and a LayerNorm, in six forms.
 
     pre       x + dropout(f(LN(x)))             the SASRec paper (Kang & McAuley 2018, section III-C); GPT-2
     post      LN(x + dropout(f(x)))             the original Transformer (Vaswani et al. 2017)
     sasrec    q = LN(x); u = q + attention(q, x)    SASRec's released code: only queries are normalised, and
               h = LN(u); h + dropout(ffn(h))        the residual carries the normalised tokens
     ligr      x + σ(x W + b) ⊙ dropout(f(LN(x)))    gates on the sublayers (ligr.py)
+    hstu      x + dropout(u ⊙ LN(attention(h))) W   a gate u = silu(h W_u), h = LN(x), and no feed-forward (hstu.py)
     plain     dropout(f(LN(x)))                 without residuals, for comparison (plain.py)
 
 `pre`, `post` and `plain` drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward
-layers; `ligr` drops outputs and the feed-forward network's hidden units. All have the same parameters, so that
-one set can run in all forms; `ligr` adds those of its gates. With `at`, for inference, the same lines compute one row
-of each sequence after the mixer.
+layers; `ligr` drops outputs and the feed-forward network's hidden units; `hstu` what its last map reads. All but `hstu`
+have the same parameters, so that one set can run in all these forms; `ligr` adds those of its gates. With `at`, for
+inference, the same lines compute one row of each sequence after the mixer.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ..options import one_of
 from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
+from .hstu import hstu_block, hstu_block_backward, hstu_init
 from .ligr import gates_init, ligr_block, ligr_block_backward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
@@ -134,6 +136,8 @@ class Form(NamedTuple):
     drops_weights: bool = False      # does the mixer get the dropout rate?
     gives_normed: bool = False       # is its output normalised, so that a stack needs no norm at its end?
     init: Callable[..., dict[str, Any]] | None = None     # (rng, dim) -> parameters that only this form has
+    feeds_forward: bool = True       # has it a feed-forward network?
+    activates: bool = False          # do queries, keys and values pass SiLU?
 
 
 BLOCK_FORMS = {
@@ -143,6 +147,8 @@ BLOCK_FORMS = {
         sasrec_block, sasrec_block_backward, "as in SASRec's released code", gives_memory=True, drops_weights=True
     ),
     "ligr": Form(ligr_block, ligr_block_backward, "with gates, as in eSASRec", init=gates_init),
+    "hstu": Form(hstu_block, hstu_block_backward, "as in HSTU, without feed-forward network", init=hstu_init,
+                 feeds_forward=False, activates=True),
     "plain": Form(plain_block, plain_block_backward, "without residuals"),
 }
 ABOUT_BLOCK_FORMS = "form of the blocks: " + "; ".join(f"{form.about} ({name})" for name, form in BLOCK_FORMS.items())
@@ -178,6 +184,8 @@ class Block:
                 f"block form {self.form} drops attention weights, and {mixer} has none to drop: "
                 "use dropout 0 or another form"
             )
+        if form.activates and isinstance(self.mixer, MultiHead):
+            object.__setattr__(self, "mixer", replace(self.mixer, activated=True))
 
     @property
     def is_plain(self) -> bool:
@@ -185,15 +193,17 @@ class Block:
         return type(self.norm) is LayerNorm and type(self.feed_forward) is FeedForward and self.mixer.is_plain
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
-        """Parameters, of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward, and the form's."""
-        init = BLOCK_FORMS[self.form].init
+        """Parameters, of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward if there is one, and
+        the form's."""
+        form = BLOCK_FORMS[self.form]
         parts = {
             "norm_1": self.norm.init(dim),
             "attention": self.mixer.init(rng, dim),
             "norm_2": self.norm.init(dim),
-            "feed_forward": self.feed_forward.init(rng, dim),
         }
-        return parts | (init(rng, dim) if init else {})
+        if form.feeds_forward:
+            parts["feed_forward"] = self.feed_forward.init(rng, dim)
+        return parts | (form.init(rng, dim) if form.init else {})
 
     @replaceable
     def forward(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ..layers import Mixer, MultiHead, Position
+from ..layers import BLOCK_FORMS, Mixer, MultiHead, Position
 from ..options import make_parts, options_of
 
 # options that change attention and nothing else; tests/models/test_mixing.py checks the list
@@ -45,3 +45,13 @@ def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mi
         if declared.name in OF_ATTENTION and value != declared.default:
             raise ValueError(f"{declared.name} is {value}, an option of mixer attention; mixer is {mixer.name}")
     return mixer
+
+
+def refuse_feed_forward(owner: Any) -> None:
+    """Raise ValueError for an option of the feed-forward network that is set where the form of the block has none."""
+    if BLOCK_FORMS[owner.block_form].feeds_forward:
+        return
+    for declared in options_of(owner):
+        value = getattr(owner, declared.name)
+        if declared.name.startswith("feed_forward") and value != declared.default:
+            raise ValueError(f"{declared.name} is {value}: block form {owner.block_form} has no feed-forward network")

@@ -18,6 +18,13 @@ class Preset(NamedTuple):
 _SPARSE = {"maxlen": 50, "dim": 50, "blocks": 2, "heads": 1, "dropout": 0.5, "lr": 1e-3, "batch_size": 128}
 _KANG = "Kang & McAuley 2018, sections IV-C and IV-D"
 
+_HSTU = {                        # 400 buckets: each distance below 200 has a number of its own
+    "loss": "sampled-softmax", "n_negatives": 128, "block_form": "hstu", "mechanism": "pointwise", "buckets": 400,
+    "furthest": 400, "emb_scale": True, "eps": 1e-6, "maxlen": 200, "dim": 50, "blocks": 2, "heads": 1, "dropout": 0.2,
+    "lr": 1e-3, "batch_size": 128,
+}  # fmt: skip
+_ZHAI = "Zhai et al. 2024, released code for ML-1M, with dot products in place of cosines and without learned positions"
+
 PRESETS = {
     "sasrec-ml1m": Preset("sasrec", _SPARSE | {"maxlen": 200, "dropout": 0.2}, _KANG),
     "sasrec-beauty": Preset("sasrec", _SPARSE, _KANG),
@@ -42,6 +49,11 @@ PRESETS = {
          "qkv_bias": True, "output_projection": True, "last_norm": False, "eps": 1e-5,
          "maxlen": 200, "dim": 64, "blocks": 2, "heads": 1, "dropout": 0.1, "lr": 1e-3, "batch_size": 128},
         "Tikhonovich et al. 2025, released code for ML-1M",
+    ),
+    "hstu": Preset(              # positions alone; hstu-ml1m reads times as well
+        "sasrec",
+        _HSTU | {"position": "t5"},
+        f"{_ZHAI}, without its time bias",
     ),
     "llama": Preset(             # LLaMA's form; sizes are the defaults
         "decoder",

@@ -12,6 +12,8 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any
 
+from tinyattn.course.checking import find
+
 
 def found() -> tuple[dict[str, tuple[Callable[..., Any], ...]], dict[str, tuple[tuple[Callable[..., Any], str], ...]]]:
     """-> all right answers and all wrong ones, by exercise."""
@@ -22,6 +24,11 @@ def found() -> tuple[dict[str, tuple[Callable[..., Any], ...]], dict[str, tuple[
         right |= chapter.RIGHT
         wrong |= chapter.WRONG
     return right, wrong
+
+
+def listed(name: str) -> tuple[Callable[..., Any], ...]:
+    """The wrong functions that an exercise lists."""
+    return tuple(f for f, *_ in find(name).grader.tempting)
 
 
 def title(answer: Any) -> str:

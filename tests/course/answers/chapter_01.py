@@ -8,6 +8,8 @@ from tinyattn import ops
 from tinyattn.check.zoo import ZOO
 from tinyattn.course.exercises import chapter_01 as exercises
 
+from . import listed
+
 
 def zoo(spec, name):
     """The zoo's function with this bug, without the arguments that the chapter does not know."""
@@ -525,7 +527,7 @@ WRONG = {
         (not_of_one_row, ""),
     ),
     "self_lookup": (
-        *((wrong, "") for wrong in exercises.TEMPTING.values()),
+        *((wrong, "") for wrong in listed("self_lookup")),
         (lookup_without_scale, ""),
         (lookup_along_queries, ""),
         (lookup_of_exponentials, ""),

@@ -4,7 +4,8 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.check.zoo import ZOO
-from tinyattn.course.exercises.chapter_05 import TEMPTING
+
+from . import listed
 
 # --- my_masked_softmax ----------------------------------------------------------------------------------------------
 
@@ -528,7 +529,7 @@ WRONG = {
         (without_mask, ""),
     ),
     "my_decoder_weights": (
-        *((answer, "") for answer in TEMPTING.values()),
+        *((answer, "") for answer in listed("my_decoder_weights")),
         *((by_hand(f), "") for f in (first_queries, strict, only_causal, one_too_many, queries_masked)),
         (forgets_the_axes, ""), (no_softmax, ""), (nan_rows, ""),
     ),

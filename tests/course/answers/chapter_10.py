@@ -5,14 +5,7 @@ from functools import reduce
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_10 import (
-    WRONG_ADAM,
-    WRONG_ADAMW,
-    WRONG_FACTOR,
-    WRONG_MOMENTUM,
-    WRONG_NEWTON_SCHULZ,
-    WRONG_RATE,
-)
+from . import listed
 
 # --- my_momentum ----------------------------------------------------------------------------------------------------
 
@@ -599,12 +592,12 @@ RIGHT = {
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_momentum", WRONG_MOMENTUM.values()),
-        ("my_adam", WRONG_ADAM.values()),
-        ("repaired_adamw", WRONG_ADAMW.values()),
-        ("my_rate", WRONG_RATE.values()),
-        ("my_clip_factor", WRONG_FACTOR.values()),
-        ("my_newton_schulz", WRONG_NEWTON_SCHULZ.values()),
+        ("my_momentum", listed("my_momentum")),
+        ("my_adam", listed("my_adam")),
+        ("repaired_adamw", listed("repaired_adamw")),
+        ("my_rate", listed("my_rate")),
+        ("my_clip_factor", listed("my_clip_factor")),
+        ("my_newton_schulz", listed("my_newton_schulz")),
         ("turns_with_the_basis", (
             left_alone, right_alone, exchanges, signs_of_axes, always_true, always_false, equal_singular_values,
             to_the_bit, not_orthogonal, result_half_turned, identity, singular_values_near_1, transposed,

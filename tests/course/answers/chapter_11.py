@@ -5,7 +5,7 @@ from collections import deque
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_11 import WRONG_BPR, WRONG_EASE, WRONG_FISM, WRONG_LANES
+from . import listed
 
 # --- my_bpr_backward ------------------------------------------------------------------------------------------------
 
@@ -536,10 +536,10 @@ RIGHT = {
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_bpr_backward", WRONG_BPR.values()),
-        ("repaired_fism", WRONG_FISM.values()),
-        ("my_ease", WRONG_EASE.values()),
-        ("my_lanes", WRONG_LANES.values()),
+        ("my_bpr_backward", listed("my_bpr_backward")),
+        ("repaired_fism", listed("repaired_fism")),
+        ("my_ease", listed("my_ease")),
+        ("my_lanes", listed("my_lanes")),
         ("ignores_order", (
             reversed_alone, rolled_alone, last_two_exchanged, first_two_exchanged, same_twice, middle_shuffled,
             other_items, one_item_fewer, last_item_repeated, always_true, always_false, to_the_bit,

@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_12 import WRONG_BATCH, WRONG_PAIR, WRONG_SCORES
 from tinyattn.data import pad
+
+from . import listed
 
 # --- my_shifted_batch -----------------------------------------------------------------------------------------------
 
@@ -344,10 +345,10 @@ RIGHT = {
     ),
 }  # fmt: skip
 WRONG = {
-    "my_shifted_batch": unnamed(*(wrong for wrong in WRONG_BATCH.values()), nothing_returned, cut_by_columns,
+    "my_shifted_batch": unnamed(*listed("my_shifted_batch"), nothing_returned, cut_by_columns,
                                 minus_one_for_padding, one_column_too_many, last_item_too, without_padding),
-    "my_pair_loss_backward": unnamed(*(wrong for wrong in WRONG_PAIR.values()), dh_alone, dh_last, margin,
+    "my_pair_loss_backward": unnamed(*listed("my_pair_loss_backward"), dh_alone, dh_last, margin,
                                      through_sigma, overflowing, each_product_alone),
-    "repaired_scores": unnamed(*(wrong for wrong in WRONG_SCORES.values()), sum_of_states, shows_only_seen, ranked_last,
+    "repaired_scores": unnamed(*listed("repaired_scores"), sum_of_states, shows_only_seen, ranked_last,
                                first_zero),
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.course.exercises.chapter_15 import WRONG_PULLS
+
+from . import listed
 
 # --- my_refine_backward ---------------------------------------------------------------------------------------------
 
@@ -725,7 +726,7 @@ WRONG = {
                                   without_dA, maps_first, root_of_n_again, wrong_sign, one_map_not_transposed,
                                   c_in_dA_only, c_in_dW_only, divided_by_c, root_of_n_for_c, A_on_the_right,
                                   A_not_transposed_for_keys),
-    "my_wasserstein_backward": unnamed(*(wrong for wrong in WRONG_PULLS.values()), keys_as_queries, ds_not_transposed,
+    "my_wasserstein_backward": unnamed(*listed("my_wasserstein_backward"), keys_as_queries, ds_not_transposed,
                                        points_returned),
     "repaired_value": unnamed(unchanged, masks_S, zeros_in_L, S_after_softmax, one_too_early, one_too_late, first_row,
                               no_sum, columns_not_cut, down_the_columns, S_not_transposed, from_the_right, no_softmax,

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_16 import WRONG_CACHED, WRONG_CROSS, WRONG_LAYER, WRONG_STEP
 from tinyattn.ops import attention, attention_backward, softmax
+
+from . import listed
 
 # --- my_cross_attention_backward ------------------------------------------------------------------------------------
 
@@ -325,9 +326,9 @@ RIGHT = {
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_cross_attention_backward", WRONG_CROSS.values()),
-        ("repaired_layer", WRONG_LAYER.values()),
-        ("my_beam_step", WRONG_STEP.values()),
-        ("my_cached_step", WRONG_CACHED.values()),
+        ("my_cross_attention_backward", listed("my_cross_attention_backward")),
+        ("repaired_layer", listed("repaired_layer")),
+        ("my_beam_step", listed("my_beam_step")),
+        ("my_cached_step", listed("my_cached_step")),
     )
 }

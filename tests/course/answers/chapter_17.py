@@ -5,15 +5,12 @@ import itertools
 import numpy as np
 
 from tinyattn.course.exercises.chapter_17 import (
-    WRONG_ADDITIVE,
-    WRONG_BACKWARD,
-    WRONG_GRU,
-    WRONG_RNN,
-    WRONG_SCAN,
     additive_scores,
     gru_by_steps,
     scan_by_pairs,
 )
+
+from . import listed
 
 # --- my_rnn ---------------------------------------------------------------------------------------------------------
 
@@ -465,10 +462,10 @@ RIGHT = {
 }  # fmt: skip
 
 WRONG = {
-    "my_rnn": tuple((wrong, "") for wrong in WRONG_RNN.values()),
-    "repaired_scan": (*((wrong, "") for wrong in WRONG_SCAN.values()), (first_factors_forgotten, "")),
+    "my_rnn": tuple((wrong, "") for wrong in listed("my_rnn")),
+    "repaired_scan": (*((wrong, "") for wrong in listed("repaired_scan")), (first_factors_forgotten, "")),
     "my_rnn_backward": (
-        *((wrong, "") for wrong in WRONG_BACKWARD.values()),
+        *((wrong, "") for wrong in listed("my_rnn_backward")),
         (dx_doubled, ""),
         (dW_from_dh, ""),
         (both_late, ""),
@@ -476,6 +473,6 @@ WRONG = {
         (dW_not_summed, ""),
         (no_dU, ""),
     ),
-    "repaired_gru": tuple((wrong, "") for wrong in WRONG_GRU.values()),
-    "my_additive_scores": tuple((wrong, "") for wrong in WRONG_ADDITIVE.values()),
+    "repaired_gru": tuple((wrong, "") for wrong in listed("repaired_gru")),
+    "my_additive_scores": tuple((wrong, "") for wrong in listed("my_additive_scores")),
 }

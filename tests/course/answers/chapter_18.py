@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_18 import WRONG_LINEAR, WRONG_MASK, WRONG_ONLINE, WRONG_TILE
+from . import listed
 
 # --- my_online_softmax ----------------------------------------------------------------------------------------------
 
@@ -303,9 +303,9 @@ RIGHT = {
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_online_softmax", WRONG_ONLINE.values()),
-        ("my_tile_gradients", WRONG_TILE.values()),
-        ("repaired_mask", WRONG_MASK.values()),
-        ("my_linear_attention", (*WRONG_LINEAR.values(), parallel)),
+        ("my_online_softmax", listed("my_online_softmax")),
+        ("my_tile_gradients", listed("my_tile_gradients")),
+        ("repaired_mask", listed("repaired_mask")),
+        ("my_linear_attention", (*listed("my_linear_attention"), parallel)),
     )
 }

@@ -3,7 +3,8 @@
 import numpy as np
 
 from tinyattn import ops
-from tinyattn.course.exercises.chapter_19 import WRONG_BACKWARD, WRONG_CHUNK
+
+from . import listed
 
 # --- my_chunk -------------------------------------------------------------------------------------------------------
 
@@ -375,8 +376,8 @@ RIGHT = {
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_chunk", WRONG_CHUNK.values()),
-        ("my_state_backward", WRONG_BACKWARD.values()),
+        ("my_chunk", listed("my_chunk")),
+        ("my_state_backward", listed("my_state_backward")),
         ("shifts_change_nothing", [only_up, only_down, a_small_shift, not_far_enough, finite, to_the_bit, the_librarys,
                                    values_as_well, one_key, ones_stay, generous, opposite, forgets_to_return, a_matrix,
                                    always, too_far, far_and_farther, nothing_is_larger, worst_by_max]),

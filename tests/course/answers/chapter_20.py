@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_20 import WRONG_DISTANCE, WRONG_PATCHES, WRONG_WINDOWS
 from tinyattn.models import attention_distance
 from tinyattn.ops import conv2d_backward, patchify, patchify_backward, shifted_windows
+
+from . import listed
 
 # --- my_patch_gradients ---------------------------------------------------------------------------------------------
 
@@ -223,8 +224,8 @@ RIGHT = {
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_patch_gradients", WRONG_PATCHES.values()),
-        ("my_attention_distance", WRONG_DISTANCE.values()),
-        ("repaired_windows", WRONG_WINDOWS.values()),
+        ("my_patch_gradients", listed("my_patch_gradients")),
+        ("my_attention_distance", listed("my_attention_distance")),
+        ("repaired_windows", listed("repaired_windows")),
     )
 }

@@ -6,10 +6,9 @@ from tinyattn.backend import get_xp
 from tinyattn.course.exercises.chapter_21 import (
     OF_ROW,
     OF_WIDTH,
-    WRONG_CLIP,
-    WRONG_KEEP_MASK,
-    WRONG_SUM_ROWS,
 )
+
+from . import listed
 
 # --- repaired_clip --------------------------------------------------------------------------------------------------
 
@@ -412,9 +411,9 @@ RIGHT = {
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("repaired_clip", (*WRONG_CLIP.values(), an_if, a_float, of_the_host)),
-        ("my_sum_rows", (*WRONG_SUM_ROWS.values(), atomically, pair_table, looks_for_each, unique_ids)),
-        ("my_keep_mask", WRONG_KEEP_MASK.values()),
+        ("repaired_clip", (*listed("repaired_clip"), an_if, a_float, of_the_host)),
+        ("my_sum_rows", (*listed("my_sum_rows"), atomically, pair_table, looks_for_each, unique_ids)),
+        ("my_keep_mask", listed("my_keep_mask")),
         ("cut_changes_nothing", (
             _only("again"), _only("first"), _only("last"), _only("order"), _only("width"), _only("first", "width"),
             _only("order", "last", "first"), _only("sums", "shape"), _only("shape", "again", "first"),

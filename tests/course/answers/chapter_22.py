@@ -6,14 +6,12 @@ import numpy as np
 
 from tinyattn import ops
 from tinyattn.course.exercises.chapter_22 import (
-    WRONG_BENCHMARK,
-    WRONG_CHUNKED,
-    WRONG_HEADS,
-    WRONG_SOFTMAX,
     _heads,
     _in_place,
     _whole_loss,
 )
+
+from . import listed
 
 # --- my_heads -------------------------------------------------------------------------------------------------------
 
@@ -617,10 +615,10 @@ RIGHT = {
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("my_heads", (*WRONG_HEADS.values(), a_loop, a_loop_of_splits)),
-        ("my_softmax_in_place", (*WRONG_SOFTMAX.values(), as_it_reads, the_librarys, copied_first)),
-        ("my_chunked_loss", (*WRONG_CHUNKED.values(), all_logits, logits_kept_by_chunk)),
-        ("repaired_benchmark", WRONG_BENCHMARK.values()),
+        ("my_heads", (*listed("my_heads"), a_loop, a_loop_of_splits)),
+        ("my_softmax_in_place", (*listed("my_softmax_in_place"), as_it_reads, the_librarys, copied_first)),
+        ("my_chunked_loss", (*listed("my_chunked_loss"), all_logits, logits_kept_by_chunk)),
+        ("repaired_benchmark", listed("repaired_benchmark")),
         ("may_replace", (
             numbers_alone, s_stays, _all_but("views"), _all_but("one"), _all_but("large"), _all_but("float32"),
             _all_but("layout"), _all_but("writes"), _all_but("again"), _all_but("tolerance"), _all_but("shape"),

@@ -18,13 +18,16 @@ SIZES = {"n_tokens": 7, "context": 6, "dim": 8, "heads": 4, "feed_forward_width"
 FORMS = {"gpt": {"dropout": 0.3}, "llama": PRESETS["llama"].options | {"dropout": 0.3, "feed_forward_width": 2}}
 PARTS = [(mixer, form, position, norm, ffn, tied)
          for mixer in MIXERS for form in BLOCK_FORMS for position in POSITIONS for norm in NORMS
-         for ffn in FEED_FORWARDS for tied in (True, False)
+         for ffn in (FEED_FORWARDS if BLOCK_FORMS[form].feeds_forward else ["gelu-tanh"]) for tied in (True, False)
          if mixer == "attention" or not POSITIONS[position].at_heads
          if MIXERS[mixer].takes_memory or not BLOCK_FORMS[form].gives_memory]  # fmt: skip
 
 
 def make(dtype=np.float64, device="cpu", **options):
-    network = DecoderNetwork(**SIZES | {"layers": 2} | options)
+    options = SIZES | {"layers": 2} | options
+    if options.get("block_form") == "hstu":  # it has no feed-forward network
+        del options["feed_forward_width"]
+    network = DecoderNetwork(**options)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
     return On(device).methods(network) if device != "cpu" else network, flatten(p, dtype)[1]

@@ -18,11 +18,14 @@ from tinyattn.tree import add_to, flatten, leaves, tree_map, views
 SIZES = {"n_tokens": 7, "context": 6, "dim": 8, "heads": 4, "feed_forward_width": 2}
 FORMS = ("post", "pre")
 PARTS = [(form, position, norm, ffn) for form in BLOCK_FORMS for position in POSITIONS for norm in NORMS
-         for ffn in FEED_FORWARDS]  # fmt: skip
+         for ffn in (FEED_FORWARDS if BLOCK_FORMS[form].feeds_forward else ["gelu"])]  # fmt: skip
 
 
 def make(dtype=np.float64, device="cpu", **options):
-    network = EncoderNetwork(**SIZES | {"layers": 2} | options)
+    options = SIZES | {"layers": 2} | options
+    if options.get("block_form") == "hstu":  # it has no feed-forward network
+        del options["feed_forward_width"]
+    network = EncoderNetwork(**options)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
     return On(device).methods(network) if device != "cpu" else network, flatten(p, dtype)[1]

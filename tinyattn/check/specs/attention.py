@@ -67,6 +67,16 @@ def _first_query_blind(case: dict[str, Any]) -> dict[str, Any]:
     return _plain(case) | {"mask": mask}
 
 
+def doubled(case: dict[str, Any]) -> dict[str, Any]:
+    """The case with all keys and values twice."""
+    twice = case | {name: np.concatenate([case[name], case[name]], axis=-2) for name in "kv"}
+    for name in ("mask", "bias"):
+        if case[name] is not None:
+            wide = np.broadcast_to(case[name], (*case[name].shape[:-1], case["k"].shape[-2]))
+            twice[name] = np.concatenate([wide, wide], axis=-1)
+    return twice
+
+
 def _with_last(x: np.ndarray, value: float) -> np.ndarray:
     return np.concatenate([x[..., :-1, :], np.full_like(x[..., -1:, :], value)], axis=-2)
 
@@ -144,17 +154,8 @@ def query_order(op: Subject, **case: Any) -> None:
     close(op(**moved), op(**case)[..., order, :], _tolerance(case), "out")
 
 
-@states("rounding", "duplicating all keys and values changes nothing", hint="Numerator and denominator double.")
-def duplicated_keys(op: Subject, **case: Any) -> None:
-    case = _plain(case)
-    twice = case | {name: np.concatenate([case[name], case[name]], axis=-2) for name in "kv"}
-    for name in ("mask", "bias"):
-        if case[name] is not None:
-            wide = np.broadcast_to(case[name], (*case[name].shape[:-1], case["k"].shape[-2]))
-            twice[name] = np.concatenate([wide, wide], axis=-1)
-    close(op(**twice), op(**case), _tolerance(case), "out")
-
-
+states.law("duplicated_keys", "rounding", "duplicating all keys and values changes nothing",
+        lambda op, c: (op(**doubled(c)), op(**c), _tolerance(c)), of=_plain, hint="Numerator and denominator double.")
 states.law("key_shift", "rounding",
         "adding the same vector to all keys changes nothing: a key bias is a dead parameter",
         lambda op, c: (op(**c(k=c.k + 1)), op(**c), _tolerance(c, 100)), of=_plain,
@@ -185,13 +186,13 @@ def four_gradients(op: Subject, **case: Any) -> None:
     if "bias" in op.lacks:
         raise MissingError("attention takes no `bias`")
     case = _plain(case) | {"bias": None}
-    gradients = op.backward(op.prepared(case, (_ones_like_out(case),)))
+    gradients = op.backward(op.prepared(case, (ones_like_out(case),)))
     demand(isinstance(gradients, tuple | list) and len(gradients) == 4, "expected four gradients without a bias")
     demand(gradients[3] is None, "without a bias, dbias is not None")
 
 
 states.law("masked_gradient", "exact", "a masked key and its value receive no gradient", lambda op, c: [
-            (np.all((g := op.gradients(c, _ones_like_out(c)))["k"][..., -1, :] == 0), "a masked key has a gradient"),
+            (np.all((g := op.gradients(c, ones_like_out(c)))["k"][..., -1, :] == 0), "a masked key has a gradient"),
             (np.all(g["v"][..., -1, :] == 0), "a masked value has a gradient"),
         ], "gradients", of=_last_key_masked, hint="The weight is 0, and so is each product with it.", gravity="leak")
 states.law("key_gradients_cancel", "rounding",
@@ -204,17 +205,19 @@ states.law("single_key", "rounding", "a single key takes all the weight: the out
         lambda op, c: (op(**c), np.repeat(c.v, c.q.shape[-2], axis=-2), rounding(c.v.dtype, 1, largest(c.v))),
         of=lambda c: _plain(c) | {"k": c.k[..., :1, :], "v": c.v[..., :1, :], "mask": None, "bias": None},
         hint="softmax of one number is 1.")
-states.law("scale", "rounding", "the scale multiplies the scores, by default 1 / √d", lambda op, c: [
-            (op(**c(scale=0.5)), op(**c(q=c.q * 0.5, scale=1.0)), _tolerance(c), "with scale 0.5, out"),
-            (op(**c(scale=1 / math.sqrt(c.q.shape[-1]))), op(**c(scale=None)), _tolerance(c)),
-        ], of=_plain, hint="Compute a score's variance for d = 64.")
+states.law("scale", "rounding", "the scale multiplies the scores, by default 1 / √d", lambda op, c: (
+            (op(**c(scale=scale)), op(**c(q=q, scale=other)), _tolerance(c), what)
+            for scale, q, other, what in (
+                (0.5, c.q * 0.5, 1.0, "with scale 0.5, out"), (1 / math.sqrt(c.q.shape[-1]), c.q, None, "out"),
+            )
+        ), of=_plain, hint="Compute a score's variance for d = 64.")
 states.law("nothing_to_look_at", "exact", "a query that may look at nothing gets zeros", lambda op, c: [
             (np.all(op(**c)[..., 0, :] == 0), "the output of a query that may look at nothing is not zero"),
             (np.all(op(**c(mask=np.zeros_like(c.mask))) == 0), "with nothing allowed anywhere an output is not zero"),
         ], "extremes", of=_first_query_blind,
         hint="Compute softmax of equal numbers, however negative. And -inf minus -inf?")
 states.law("nothing_to_pass_on", "exact", "a query that may look at nothing passes no gradient on", lambda op, c: [
-            (np.all((g := op.gradients(c, _ones_like_out(c)))["q"][..., 0, :] == 0),
+            (np.all((g := op.gradients(c, ones_like_out(c)))["q"][..., 0, :] == 0),
              "the query that may look at nothing has a gradient"),
             (all(np.all(np.isfinite(x)) for x in g.values()), "a gradient is not finite"),
         ], "extremes", of=_first_query_blind, hint="All its weights are 0, and so are all products with them.")
@@ -257,7 +260,7 @@ def _tolerance(case: dict[str, Any], factor: float = 10.0) -> float:
     return rounding(case["q"].dtype, length, factor * largest(case["q"], case["k"], case["v"]) ** 2)
 
 
-def _ones_like_out(case: dict[str, Any]) -> np.ndarray:
+def ones_like_out(case: dict[str, Any]) -> np.ndarray:
     return np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype)
 
 

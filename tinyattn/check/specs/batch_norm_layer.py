@@ -29,13 +29,11 @@ def training(op: Subject, batches: np.ndarray) -> None:
         close(y, expected, WITHIN * max(1.0, float(np.max(np.abs(expected)))), "y")
 
 
-@states("rounding", "in evaluation a row has the same result alone, and in any batch", gravity="leak",
-        hint="Is anything computed from the batch?")
-def rows_alone(op: Subject, batches: np.ndarray) -> None:
-    _, state = _trained(op, batches)
-    y = _evaluated(op, batches[0], state)
-    for i in range(len(y)):
-        close(_evaluated(op, batches[0][i : i + 1], state), y[i : i + 1], _size(y), f"of row {i} alone, y")
+states.law("rows_alone", "rounding", "in evaluation a row has the same result alone, and in any batch", lambda op, c: (
+            (_evaluated(op, c.batches[0][i : i + 1], state), y[i : i + 1], _size(y), f"of row {i} alone, y")
+            for _, state in [_trained(op, c.batches)] for y in [_evaluated(op, c.batches[0], state)]
+            for i in range(len(y))
+        ), hint="Is anything computed from the batch?", gravity="leak")
 
 
 @states("exact", "evaluation changes nothing: equal calls have equal results, and training goes on as if there had been none",
@@ -63,11 +61,12 @@ def one_share(op: Subject, batches: np.ndarray) -> None:
     close(shares, 1 / np.arange(2, 5) if cumulative else [shares[0]] * 3, 1e-2, "the share of batch 2 + ")
 
 
-@states("rounding", "a batch's share in the running statistics is more than 0, and at most a half",
+states.law("small_share", "rounding", "a batch's share in the running statistics is more than 0, and at most a half",
+        lambda op, c: (
+            0 < (share := _share(op, c.batches, 2)[0]) <= 0.51,
+            f"a batch moves the running mean by {share:.3g} of its distance",
+        ),
         hint="momentum is the share of the batch in PyTorch, 0.1, and that of the past in Keras, 0.99: which is yours?")
-def small_share(op: Subject, batches: np.ndarray) -> None:
-    share, _ = _share(op, batches, 2)
-    demand(0 < share <= 0.51, f"a batch moves the running mean by {share:.3g} of its distance")
 
 
 @states("exact", "layers do not share their statistics", hint="Is the state kept outside the layer, or in a default argument?")

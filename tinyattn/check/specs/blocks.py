@@ -48,10 +48,10 @@ block.law("highway", "rounding", "with silent branches the gradient passes uncha
         lambda op, c: (op.gradients(without(c, "W_o", "W_2", "b_2"), waves(c.x))["x"], waves(c.x), 0, "dx"),
         "gradients", hint="y = x + f(x): the gradient goes both ways and is added.")
 block.law("branch_forgets_scale", "rounding",
-        "what each branch adds does not change when x is scaled by 4 and eps by 16", lambda op, c: [
+        "what each branch adds does not change when x is scaled by 4 and eps by 16", lambda op, c: (
             (op(**quiet | {"x": 4 * c.x, "eps": 16 * c.eps}) - 4 * c.x, op(**quiet) - c.x)
             for quiet in (without(c, "W_2", "b_2"), without(c, "W_o"))
-        ], times=10, what="what the branch adds",
+        ), times=10, what="what the branch adds",
         hint="The branch reads LN(x), which has lost the scale; is anything normalised after it?")
 block.law("in_sequence", "rounding", "the second branch reads the sum after the first",
         lambda op, c: (op(**without(c, "W_o") | {"x": op(**without(c, "W_2", "b_2"))}), op(**c)), times=10,

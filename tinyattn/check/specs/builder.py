@@ -63,12 +63,13 @@ class SpecBuilder:
         what: str = "", times: float = 1.0, of: Callable[[Call], Any] = Call, bits: bool = False,
         derived: Sides = lambda op, c: [], **fields: Any,
     ) -> None:  # fmt: skip
-        """Register the property that two sides are equal: `sides(op, c)` -> left, right, or an iterable of such pairs.
+        """Register the property that two sides are equal: `sides(op, c)` -> left, right.
 
+        It may also return several such pairs: in a list, or, to make no call after a pair that differs, in a generator.
         `of` turns the case drawn into one that the law is about. Unless exact, the sides differ by at most `times` the
         tolerance of that case; a pair may have a tolerance and a name of its own: (left, right, atol, what). `bits`:
-        they are compared by `same_bits`. A pair (condition, message) is a condition that must hold. `derived` has more
-        pairs, for where there is a backward.
+        they are compared by `same_bits`, whose scale may stand for `atol`. A pair (condition, message) is a condition
+        that must hold. `derived` has more pairs, for where there is a backward.
         """
 
         def holds(op: Subject, **case: Any) -> None:
@@ -80,7 +81,7 @@ class SpecBuilder:
                 if isinstance(right, str):
                     demand(left, right)
                 elif bits:
-                    same_bits(left, right, called or what or op.spec.outputs[0])
+                    same_bits(left, right, called or what or op.spec.outputs[0], atol or 0.0)
                 else:
                     if atol is None:
                         atol = 0 if exactness == "exact" else times * tolerance(op.spec, c)

@@ -71,11 +71,10 @@ def taking_turns(op: Subject, x: np.ndarray) -> None:
             close(y, expected[i][:, t], allowed(op, expected[i]), f"sequence {i}, y of token {t}: entry ")
 
 
-@cached_model("rounding", "an entry of the batch has the same outputs alone", hint="Which cache axis is the batch?")
-def entries_apart(op: Subject, x: np.ndarray) -> None:
-    x = input_of(op, x)
-    y = steps(op, x)
-    close(steps(op, x[-1:]), y[-1:], allowed(op, y), "the last entry alone: y of the steps")
+cached_model.law("entries_apart", "rounding", "an entry of the batch has the same outputs alone", lambda op, c: (
+            (steps(op, x[-1:]), y[-1:], allowed(op, y), "the last entry alone: y of the steps")
+            for x in [input_of(op, c.x)] for y in [steps(op, x)]
+        ), hint="Which cache axis is the batch?")
 
 
 def cached_model_remark(op: Subject, x: np.ndarray) -> str:

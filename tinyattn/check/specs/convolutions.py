@@ -26,12 +26,10 @@ def conv1d_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": W, "dilation": dilation, "padding": padding}
 
 
-@conv1d("rounding", "shifting tokens shifts outputs, away from the ends", hint="Do all tokens share one kernel?")
-def conv1d_shift(op: Subject, **case: Any) -> None:
-    pad = np.zeros((*case["x"].shape[:-2], 12, case["x"].shape[-1]), case["x"].dtype)
-    x = np.concatenate([pad, case["x"], pad], axis=-2)
-    y, moved = op(**case | {"x": x}), op(**case | {"x": np.roll(x, 2, axis=-2)})
-    close(np.roll(y, 2, axis=-2), moved, tolerance(CONV1D, case), "y of a sequence two tokens later")
+conv1d.law("shift", "rounding", "shifting tokens shifts outputs, away from the ends", lambda op, c: (
+            (np.roll(op(**c(x=x)), 2, axis=-2), op(**c(x=np.roll(x, 2, axis=-2))))
+            for x in [np.pad(c.x, [(0, 0)] * (c.x.ndim - 2) + [(12, 12), (0, 0)])]
+        ), what="y of a sequence two tokens later", hint="Do all tokens share one kernel?")
 
 
 @conv1d("exact", "a token reaches the outputs under the kernel, dilation apart, and no others", gravity="leak",
@@ -70,11 +68,10 @@ def conv2d_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": W, "dilation": dilation, "padding": padding}
 
 
-@conv2d("rounding", "shifting the grid shifts the outputs, away from the edges", hint="Do all tokens share a kernel?")
-def conv2d_shift(op: Subject, **case: Any) -> None:
-    x = np.pad(case["x"], [(0, 0)] * (case["x"].ndim - 3) + [(6, 6), (6, 6), (0, 0)])
-    y, moved = op(**case | {"x": x}), op(**case | {"x": np.roll(x, (2, 1), axis=(-3, -2))})
-    close(np.roll(y, (2, 1), axis=(-3, -2)), moved, tolerance(CONV2D, case), "y of a grid that was moved")
+conv2d.law("shift", "rounding", "shifting the grid shifts the outputs, away from the edges", lambda op, c: (
+            (np.roll(op(**c(x=x)), (2, 1), axis=(-3, -2)), op(**c(x=np.roll(x, (2, 1), axis=(-3, -2)))))
+            for x in [np.pad(c.x, [(0, 0)] * (c.x.ndim - 3) + [(6, 6), (6, 6), (0, 0)])]
+        ), what="y of a grid that was moved", hint="Do all tokens share a kernel?")
 
 
 @conv2d("rounding", "a kernel of one row is conv1d of each row, and one of one column conv1d of each column",
@@ -109,15 +106,15 @@ def depthwise_conv1d_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 depthwise_conv1d.law("channels_apart", "rounding", "a channel alone has the same outputs as among others",
-        lambda op, c: [
+        lambda op, c: (
             (op(c.x[..., i : i + 1].copy(), c.W[:, i : i + 1].copy()), y[..., i : i + 1], None, f"channel {i} of y")
             for y in [op(**c)] for i in range(c.W.shape[1])
-        ], hint="Is the product with the kernel entry by entry?", gravity="leak")
-depthwise_conv1d.law("one_place", "exact", "a kernel with a single 1 shifts the tokens", lambda op, c: [
+        ), hint="Is the product with the kernel entry by entry?", gravity="leak")
+depthwise_conv1d.law("one_place", "exact", "a kernel with a single 1 shifts the tokens", lambda op, c: (
             (op(c.x, c.W.dtype.type(1) * (j == places)), c.x[..., j : c.x.shape[-2] - len(c.W) + 1 + j, :], 0,
              f"with a 1 at place {j}, y")
             for places in [np.indices(c.W.shape)[0]] for j in range(len(c.W))
-        ], hint="Is the kernel flipped?")
+        ), hint="Is the kernel flipped?")
 
 DEPTHWISE_CONV1D = depthwise_conv1d.spec(
     "y_t = Σ_j x_{t + j} ⊙ W_j",

@@ -105,12 +105,12 @@ def large_logits(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: 
     close(op(leads - 5000, targets), 0.0, 1e-12, "with all logits below -3,000, the loss")
 
 
-cross_entropy.law("no_cap", "rounding", "a target 60 below the others costs 60 + ln(V - 1), not less", lambda op, c: [
+cross_entropy.law("no_cap", "rounding", "a target 60 below the others costs 60 + ln(V - 1), not less", lambda op, c: (
             (op(np.where(_hot(c), -gap, 0.0).astype(c.logits.dtype), c.targets),
              gap + math.log(c.logits.shape[-1] - 1 + math.exp(-gap)), rounding(c.logits.dtype, c.logits.size, gap),
              "the loss")
             for gap in (20.0, 60.0)
-        ], "extremes", hint="-log(p + 1e-12) can never exceed 27.6: how does that change the gradient?")
+        ), "extremes", hint="-log(p + 1e-12) can never exceed 27.6: how does that change the gradient?")
 
 
 @cross_entropy("rounding", "with logits of ±2,000 the gradient is still softmax minus one-hot", "extremes",

@@ -9,7 +9,7 @@ from ... import ops
 from .. import oracles
 from ..common import tolerance
 from ..families import Case, averages, causal, onto_itself
-from ..property import close, demand, largest, rounding, same_bits
+from ..property import close, largest, rounding
 from ..spec import Form, Spec
 from ..subject import MissingError
 from .builder import Call, CaseDrawer, SpecBuilder, Subject
@@ -84,15 +84,11 @@ def performer_attention_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": q, "k": k, "v": v, "W": W, "causal": causal, "keys": keys, "form": draw.choose(FORMS)}
 
 
-@performer_attention("exact", "keys that are padding move nothing", gravity="leak",
-        hint="Is the largest exponent taken over all keys, or over the real ones?")
-def padding(op: Subject, **case: Any) -> None:
-    keys = np.arange(case["k"].shape[-2]) % 3 != 2
-    noise = {name: np.where(keys[:, None], case[name], case[name].dtype.type(9)) for name in "kv"}
-    first, other = op(**case | {"keys": keys}), op(**case | {"keys": keys} | noise)
-    demand(np.array_equal(first, other), "a key that is padding moves the output")
-
-
+performer_attention.law("padding", "exact", "keys that are padding move nothing", lambda op, c: (
+            np.array_equal(op(**c), op(**c | {x: np.where(c["keys"][:, None], c[x], c[x].dtype.type(9)) for x in "kv"})),
+            "a key that is padding moves the output",
+        ), of=lambda c: c(keys=np.arange(c.k.shape[-2]) % 3 != 2),
+        hint="Is the largest exponent taken over all keys, or over the real ones?", gravity="leak")
 performer_attention.law("long_keys", "rounding", "for keys and queries of any length, equal values come out unchanged",
         lambda op, c: (
             out := op(**c(q=30 * c.q, k=30 * c.k, v=np.ones_like(c.v))),
@@ -149,22 +145,19 @@ def with_key_moved(case: dict[str, Any], key: int) -> dict[str, Any]:
     return moved
 
 
-@window_attention("exact", "a token moves the outputs whose window contains it, and no other by a single bit",
-        hint="A window of W is the query itself and W - 1 tokens before it: count them.", gravity="leak")
-def window_attention_reach(op: Subject, **case: Any) -> None:
-    n, out = case["q"].shape[-2], op(**case)
-    for key in (0, n // 2, n - 1):
-        blind = ~window_attention_seen(case | {"keys": None})[:, key]
-        moved = op(**with_key_moved(case, key))
-        same_bits(moved[..., blind, :], out[..., blind, :], f"with key {key} changed, an output too far from it")
-
-
-window_attention.law("wide_open", "rounding", "with a window of n or more, it is attention", lambda op, c: [
+window_attention.law("reach", "exact",
+        "a token moves the outputs whose window contains it, and no other by a single bit", lambda op, c: (
+            (op(**with_key_moved(c, key))[..., blind, :], out[..., blind, :], 0,
+             f"with key {key} changed, an output too far from it")
+            for out in [op(**c)] for key in (0, c.q.shape[-2] // 2, c.q.shape[-2] - 1)
+            for blind in [~window_attention_seen(c(keys=None))[:, key]]
+        ), bits=True, hint="A window of W is the query itself and W - 1 tokens before it: count them.", gravity="leak")
+window_attention.law("wide_open", "rounding", "with a window of n or more, it is attention", lambda op, c: (
             (op(**c(window=window)), _under(c, window_attention_seen(c(window=n))),
              rounding(c.q.dtype, c.q.size, op.spec.scale(c)),
              f"with a window of {window}, out")
             for n in [c.q.shape[-2]] for window in (n, n + 1, 10 * n)
-        ], hint="What happens where the window exceeds n?")
+        ), hint="What happens where the window exceeds n?")
 
 WINDOW_ATTENTION = window_attention.spec(
     "softmax attention in which query i looks at keys j with 0 <= i - j < window (not causal: |i - j| < window)",
@@ -209,17 +202,12 @@ block_sparse_attention.law("under_its_mask", "rounding", "it is attention under 
         lambda op, c: [] if c.bias is not None else (
             op(**c), _under(c, block_sparse_attention_seen(c)), rounding(c.q.dtype, c.q.size, op.spec.scale(c))
         ), hint="Whose rows does a block gather?")
-
-
-@block_sparse_attention("exact", "a key moves the outputs of blocks that contain it, and no other by a single bit", gravity="leak",
-        hint="What does an empty place read, and who looks at it?")  # fmt: skip
-def block_sparse_attention_reach(op: Subject, **case: Any) -> None:
-    out = op(**case)
-    for key in range(case["k"].shape[-2]):
-        blind = ~case["layout"].mask[:, key]
-        moved = op(**with_key_moved(case, key))
-        same_bits(moved[..., blind, :], out[..., blind, :], f"with key {key} changed, an output that lacks it")
-
+block_sparse_attention.law("reach", "exact",
+        "a key moves the outputs of blocks that contain it, and no other by a single bit", lambda op, c: (
+            (op(**with_key_moved(c, key))[..., blind, :], out[..., blind, :], 0,
+             f"with key {key} changed, an output that lacks it")
+            for out in [op(**c)] for key in range(c.k.shape[-2]) for blind in [~c.layout.mask[:, key]]
+        ), bits=True, hint="What does an empty place read, and who looks at it?", gravity="leak")
 
 BLOCK_SPARSE_ATTENTION = block_sparse_attention.spec(
     "softmax attention in which only the blocks of a layout are computed",

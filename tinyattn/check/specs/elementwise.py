@@ -25,13 +25,9 @@ def relu_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": np.asarray(x, draw.dtype)}
 
 
-@relu("exact", "relu(x) - relu(-x) is x, and relu is never negative", hint="One of x and -x passes unchanged.")
-def two_halves(op: Subject, x: np.ndarray) -> None:
-    y = op(x)
-    demand(np.all(y >= 0), "an output is negative")
-    close(y - op(-x), x, 0, "relu(x) - relu(-x)")
-
-
+relu.law("two_halves", "exact", "relu(x) - relu(-x) is x, and relu is never negative", lambda op, c: [
+            (np.all((y := op(c.x)) >= 0), "an output is negative"), (y - op(-c.x), c.x, 0, "relu(x) - relu(-x)")
+        ], hint="One of x and -x passes unchanged.")
 relu.law("gate", "exact", "the gradient is dy where x > 0 and 0 elsewhere",
         lambda op, c: (op.gradients(c, waves(c.x))["x"], np.where(c.x > 0, waves(c.x), 0)), "gradients", what="dx",
         hint="Does the sign of dy matter?")
@@ -158,11 +154,11 @@ root_elu.law("squared", "rounding", "its square is ELU(x) + 1",
         lambda op, c: (op(c.x) ** 2, oracles.elu(c.x.astype(float)) + 1), times=2, what="y²",
         hint="Which root, of which side?")
 root_elu.law("slopes", "rounding",
-        "at x > 0 the gradient is 1 / (2 √(1 + x)), at -x it is exp(-x / 2) / 2, and at 0 a half", lambda op, c: [
+        "at x > 0 the gradient is 1 / (2 √(1 + x)), at -x it is exp(-x / 2) / 2, and at 0 a half", lambda op, c: (
             (op.gradients({"x": x}, waves(x))["x"], waves(x) * slope)
             for wide in [c.x.astype(float)]
             for x, slope in ((c.x, 0.5 / np.sqrt(1 + wide)), (-c.x, 0.5 * np.exp(-wide / 2)), (0 * c.x, 0.5))
-        ], "gradients", of=lambda c: c(x=np.abs(c.x)), what="dx",
+        ), "gradients", of=lambda c: c(x=np.abs(c.x)), what="dx",
         hint="Is it a function of the result: y / 2, or 1 / (2 y)?")
 root_elu.law("far_left", "rounding", "at -20, where ELU(x) + 1 is 0 in float32, y and its gradient keep their digits",
         lambda op, c: (op(c.x), y := np.exp([-10.0, -30.0]), 1e-5 * y), "extremes",

@@ -28,29 +28,20 @@ def special_cases() -> list[dict[str, Any]]:
 
 states.law("picks_rows", "exact", "y[...] is row ids[...] of the table, bit by bit",
         lambda op, c: (op(**c), c.E[c.ids]), bits=True, hint="Is anything scaled, shifted or zeroed?")
-
-
-@states("rounding", "no gradient is lost: the columns of dE and of dy have the same sums", "gradients",
-        hint="The same id appears three times: how often does its row receive a gradient?")
-def total_mass(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
-    dy = _dy(ids, E)
-    dE = op.gradients({"ids": ids, "E": E}, dy)["E"]
-    expected = np.sum(dy.reshape(-1, E.shape[1]).astype(float), axis=0)
-    close(np.sum(dE, axis=0), expected, rounding(E.dtype, ids.size, 4.0), "the sum of column ")
-
-
+states.law("total_mass", "rounding", "no gradient is lost: the columns of dE and of dy have the same sums",
+        lambda op, c: (
+            np.sum(op.gradients(c, dy := _dy(c.ids, c.E))["E"], axis=0),
+            np.sum(dy.reshape(-1, dy.shape[-1]).astype(float), axis=0),
+            rounding(c.E.dtype, c.ids.size, 4.0), "the sum of column ",
+        ), "gradients", hint="The same id appears three times: how often does its row receive a gradient?")
 states.law("unread_rows", "exact", "rows never read have gradient 0", lambda op, c: (
             np.all(op.gradients(c, _dy(c.ids, c.E))["E"][np.setdiff1d(np.arange(len(c.E)), c.ids)] == 0),
             "a row that was never read has a gradient",
         ), "gradients", hint="Which rows did the forward look at?")
-
-
-@states("rounding", "the order of ids does not matter", "gradients", hint="a[[2, 2]] += 1 adds once: one write wins.")
-def order(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
-    dy, flat = _dy(ids, E).reshape(-1, E.shape[1]), ids.reshape(-1)
-    dE = op.gradients({"ids": flat, "E": E}, dy)["E"]
-    reverse = op.gradients({"ids": flat[::-1], "E": E}, dy[::-1])["E"]
-    close(reverse, dE, rounding(E.dtype, ids.size, 4.0), "dE")
+states.law("order", "rounding", "the order of ids does not matter", lambda op, c: (
+            op.gradients(c(ids=c.ids[::-1]), (dy := _dy(c.ids, c.E))[::-1])["E"], op.gradients(c, dy)["E"],
+            rounding(c.E.dtype, c.ids.size, 4.0), "dE",
+        ), "gradients", of=lambda c: c(ids=c.ids.reshape(-1)), hint="a[[2, 2]] += 1 adds once: one write wins.")
 
 
 @states("rounding", "an id read 300 times receives all 300 gradients, whatever integer type holds it", "extremes",

@@ -53,11 +53,11 @@ bce.law("large_logits", "rounding", "logits of ±10,000 cost 0 on the right side
             (op(c.z[:2], c.targets[:2]), 0.0, 1e-12, "the loss on the right side"),
         ], "extremes", of=far, hint="log σ(z) underflows; max(z, 0) - z t + log(1 + exp(-|z|)) does not.")
 bce.law("no_cap", "rounding", "a logit of -60 under label 1 costs 60, and one of 20 under label 0 costs 20",
-        lambda op, c: [
+        lambda op, c: (
             (op(*np.array([[gap - 2 * gap * t], [t]], c.z.dtype)), gap + np.log1p(np.exp(-gap)),
              rounding(c.z.dtype, 1, gap))
             for gap in (20.0, 60.0) for t in (1, 0)
-        ], "extremes", what="the loss", hint="Is there an eps inside a logarithm?")
+        ), "extremes", what="the loss", hint="Is there an eps inside a logarithm?")
 bce.law("large_logits_gradient", "rounding", "far out the gradient is 0 on the right side and ±1 on the wrong one",
         lambda op, c: (op.gradients(c, 1.0)["z"], np.array([0, 0, 1, -1]) / 4, rounding(c.z.dtype, 4, 10.0), "dz"),
         "extremes", of=far, hint="σ(z) - t: compute σ so that neither end overflows.")
@@ -208,10 +208,10 @@ bpr_max.law("gradients_sum_to_zero", "rounding",
         ], "gradients", of=_unregularised,
         hint="A shift of all scores changes nothing, so the gradient has no part along it.")
 bpr_max.law("far_negatives", "rounding",
-        "scores near 800 and near -800 give the loss of scores near 0, for only differences count", lambda op, c: [
+        "scores near 800 and near -800 give the loss of scores near 0, for only differences count", lambda op, c: (
             (op(**c(positive=c.positive + far, negatives=c.negatives + far)), op(**c), 800 * _bpr_max_tolerance(c),
              f"with all scores moved by {far}, the loss") for far in (-800, 800)
-        ], "extremes", of=_unregularised,
+        ), "extremes", of=_unregularised,
         hint="exp(800) is infinite and exp(-800) is 0: which maximum does the softmax subtract first?")
 
 
@@ -280,11 +280,11 @@ distance_bpr.law("gradients_sum_to_zero", "rounding",
         ], "gradients", times=10, what="the sum of a position's gradients",
         hint="Adding a constant to all three distances changes nothing.")
 distance_bpr.law("far_behind", "rounding", "a target 4,000 farther costs 4,000, and one 4,000 nearer nothing",
-        lambda op, c: [
+        lambda op, c: (
             (op(**c(positive=c.between + positive, negative=c.between + negative)), cost, 1e-4 * max(cost, 1e-3),
              "the loss")
             for positive, negative, cost in ((4000, 0, 4000.0), (0, 4000, 0.0), (4000, 4000, math.log(2)))
-        ], "extremes", of=lambda c: c(weights=None, between=np.zeros_like(c.positive), pvn_weight=0.0),
+        ), "extremes", of=lambda c: c(weights=None, between=np.zeros_like(c.positive), pvn_weight=0.0),
         hint="σ(-4000) is 0, and its logarithm is not -55: stay with logarithms.")
 
 

@@ -34,17 +34,17 @@ def multi_head_attention_special_cases() -> list[dict[str, Any]]:
 
 
 multi_head_attention.law("token_order", "rounding",
-        "permuting the tokens permutes the outputs: without a mask their order has no effect", lambda op, c: [
+        "permuting the tokens permutes the outputs: without a mask their order has no effect", lambda op, c: (
             (op(**c(x=c.x[..., order, :])), op(**c)[..., order, :], _tolerance(c))
             for order in [np.random.default_rng(c.x.shape[-2]).permutation(c.x.shape[-2])]
-        ], of=lambda c: c(mask=None),
+        ), of=lambda c: c(mask=None),
         hint="Permute tokens: does the output permute? A reshape reinterprets memory, it does not move axes.")
 multi_head_attention.law("head_order", "rounding", "permuting heads in all four matrices changes nothing",
-        lambda op, c: [
+        lambda op, c: (
             (op(**c(W_q=c.W_q[:, turned], W_k=c.W_k[:, turned], W_v=c.W_v[:, turned], W_o=c.W_o[turned])), op(**c),
              _tolerance(c))
             for turned in [np.arange(c.x.shape[-1]).reshape(c.heads, -1)[::-1].reshape(-1)]
-        ], hint="Which rows of W_o belong to head 0?")
+        ), hint="Which rows of W_o belong to head 0?")
 
 
 @multi_head_attention("rounding", "with W_o the identity, values of head i move only the columns of head i",
@@ -231,10 +231,10 @@ def _ungrouped(case: dict[str, Any]) -> dict[str, Any]:
     return ungrouped
 
 
-@grouped_query_attention("rounding", "it is multi-head attention with a group's keys and values copied for each of its heads",
+grouped_query_attention.law("copies", "rounding",
+        "it is multi-head attention with a group's keys and values copied for each of its heads",
+        lambda op, c: (op(**c), oracles.multi_head_attention(**_ungrouped(c))),
         hint="Which group does head i belong to: i // (h / g), or i % g?")
-def copies(op: Subject, **case: Any) -> None:
-    close(op(**case), oracles.multi_head_attention(**_ungrouped(case)), tolerance(op.spec, case), "y")
 
 
 @grouped_query_attention("rounding", "permuting the heads of a group, or whole groups, in all four matrices, changes nothing",

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from ..common import tolerance
-from ..families import causal, linear_in, onto_itself
-from ..property import close, demand, largest, same_bits
+from ..families import blind_queries, causal, linear_in, onto_itself
+from ..property import close, largest
 from . import attention
-from .builder import SpecBuilder, Subject
+from .builder import Call, SpecBuilder, Subject
 
 states = SpecBuilder("pointwise_attention")
 NAMES = ("q", "k", "v", "mask", "bias")
@@ -35,6 +35,14 @@ def _mask_of(case: dict[str, Any], *seen: np.ndarray) -> list[dict[str, Any]]:
     return [case | {"mask": keys[None]} for keys in seen]
 
 
+def _with_first(x: np.ndarray, value: float) -> np.ndarray:
+    return np.concatenate([np.full_like(x[..., :1, :], value), x[..., 1:, :]], axis=-2)
+
+
+def _first_hidden(c: Call) -> Call:
+    return c(mask=np.arange(c.k.shape[-2])[None] > 0)
+
+
 @states("rounding", "what a query takes from two sets of keys is what it takes from each, weighed by their sizes",
         hint="Does a key's weight depend on another key's score? Softmax's does.")  # fmt: skip
 def keys_apart(op: Subject, **case: Any) -> None:
@@ -45,22 +53,11 @@ def keys_apart(op: Subject, **case: Any) -> None:
     close(both, share * one + (1 - share) * other, 3 * tolerance(op.spec, case), "out")
 
 
-@states("rounding", "with scores of 0 every output is 0", hint="silu(0) = 0: what does a pair without a score weigh?")
-def no_scores(op: Subject, **case: Any) -> None:
-    out = op(**case | {"q": np.zeros_like(case["q"]), "bias": None})
-    demand(not np.any(out), "an output is not 0")
-
-
-@states("rounding", "duplicating all keys and values changes nothing", hint="Sum and number of keys double.")
-def duplicated_keys(op: Subject, **case: Any) -> None:
-    twice = case | {name: np.concatenate([case[name], case[name]], axis=-2) for name in "kv"}
-    for name in ("mask", "bias"):
-        if case[name] is not None:
-            wide = np.broadcast_to(case[name], (*case[name].shape[:-1], case["k"].shape[-2]))
-            twice[name] = np.concatenate([wide, wide], axis=-1)
-    close(op(**twice), op(**case), 2 * tolerance(op.spec, case), "out")
-
-
+states.law("no_scores", "rounding", "with scores of 0 every output is 0",
+        lambda op, c: (not np.any(op(**c(q=np.zeros_like(c.q), bias=None))), "an output is not 0"),
+        hint="silu(0) = 0: what does a pair without a score weigh?")
+states.law("duplicated_keys", "rounding", "duplicating all keys and values changes nothing",
+        lambda op, c: (op(**attention.doubled(c)), op(**c)), times=2, hint="Sum and number of keys double.")
 linear_in(states, "v", name="linear_in_values", hint="The weights must not depend on v.")
 causal(states, "k", "v", of=lambda case: _causal(case), hint="Change the last token: which outputs moved?")
 
@@ -70,28 +67,18 @@ def _causal(case: dict[str, Any]) -> dict[str, Any]:
     return case | {"mask": np.tri(case["q"].shape[-2], dtype=bool), "bias": None}
 
 
-@states("exact", "a hidden key and its value move no output", hint="Is each hidden weight exactly 0?", gravity="leak")
-def hidden_content(op: Subject, **case: Any) -> None:
-    (case,) = _mask_of(case, np.arange(case["k"].shape[-2]) > 0)
-    k, v = case["k"].copy(), case["v"].copy()
-    k[..., 0, :], v[..., 0, :] = 100, -1000
-    same_bits(op(**case | {"k": k, "v": v}), op(**case), "out")
+states.law("hidden_content", "exact", "a hidden key and its value move no output",
+        lambda op, c: (op(**c(k=_with_first(c.k, 100), v=_with_first(c.v, -1000))), op(**c)),
+        of=_first_hidden, bits=True, hint="Is each hidden weight exactly 0?", gravity="leak")
+states.law("hidden_gradient", "exact", "a hidden key and its value receive no gradient", lambda op, c: [
+            (not np.any((g := op.gradients(c, attention.ones_like_out(c)))["k"][..., 0, :]),
+             "a hidden key has a gradient"),
+            (not np.any(g["v"][..., 0, :]), "a hidden value has a gradient"),
+        ], "gradients", of=_first_hidden,
+        hint="silu' is not 0 where silu is: what does the mask multiply in your backward?", gravity="leak")
 
 
-@states("exact", "a hidden key and its value receive no gradient", "gradients", gravity="leak",
-        hint="silu' is not 0 where silu is: what does the mask multiply in your backward?")  # fmt: skip
-def hidden_gradient(op: Subject, **case: Any) -> None:
-    (case,) = _mask_of(case, np.arange(case["k"].shape[-2]) > 0)
-    gradients = op.gradients(case, np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype))
-    demand(not np.any(gradients["k"][..., 0, :]), "a hidden key has a gradient")
-    demand(not np.any(gradients["v"][..., 0, :]), "a hidden value has a gradient")
-
-
-@states("exact", "a query that may look at nothing gets zeros", "extremes", hint="0 keys: what do you divide by?")
-def nothing_to_look_at(op: Subject, **case: Any) -> None:
-    mask = np.ones((case["q"].shape[-2], case["k"].shape[-2]), dtype=bool)
-    mask[0] = False
-    demand(not np.any(op(**case | {"mask": mask})[..., 0, :]), "the output of a query without keys is not 0")
+blind_queries(states, "0 keys: what do you divide by?")
 
 
 @states("rounding", "scores of ±10,000 are safe: silu is then the score, or 0", "extremes",

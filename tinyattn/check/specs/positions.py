@@ -13,27 +13,25 @@ from .builder import CaseDrawer, SpecBuilder, Subject
 
 alibi = SpecBuilder("alibi")
 
-
-@alibi("exact", "the bias is of shape (heads, n, n), or broadcasts to it, and finite for keys up to the query", "shapes",
-        hint="One matrix for each head: rows are queries, columns are keys.")
-def shape(op: Subject, heads: int, n: int) -> None:
-    demand(np.all(np.isfinite(_falls(op, heads, n))), "a bias of a key up to its query is not finite")
-    close(_falls(op, heads, n), _falls(op, heads, n), 0, "an equal call's bias")
-
-
-@alibi("rounding", "up to a number for each row, which softmax ignores, the bias is -2^(-8 h / H) (i - j) for j <= i", "oracle",
+alibi.law("shape", "exact",
+        "the bias is of shape (heads, n, n), or broadcasts to it, and finite for keys up to the query", lambda op, c: [
+            (np.all(np.isfinite(_falls(op, **c))), "a bias of a key up to its query is not finite"),
+            (_falls(op, **c), _falls(op, **c), 0, "an equal call's bias"),
+        ], "shapes", hint="One matrix for each head: rows are queries, columns are keys.")
+alibi.law("oracle", "rounding",
+        "up to a number for each row, which softmax ignores, the bias is -2^(-8 h / H) (i - j) for j <= i",
+        lambda op, c: (
+            got := _falls(op, **c), oracles.alibi(c.heads, c.n, op.convention("slopes") is not None), _within(got, c.n),
+            "the bias, less that of the query itself: entry ",
+        ), "oracle",
         hint="Heads count from 1: the slopes of 8 heads are 1/2, 1/4, ... 1/256, and distances are positive.")
-def oracle(op: Subject, heads: int, n: int) -> None:
-    got, authors = _falls(op, heads, n), op.convention("slopes") is not None
-    close(got, oracles.alibi(heads, n, authors), _within(got, n), "the bias, less that of the query itself: entry ")
-
-
-@alibi("rounding", "with every token further back, a head's bias falls by the same number", hint="Is it a straight line in the distance?")
-def straight(op: Subject, heads: int, n: int) -> None:
-    got = _falls(op, heads, n)
-    last = np.diff(got[:, -1])
-    close(last, np.broadcast_to(last[:, -1:], last.shape), _within(got, n), "of the last query, the step of head ")
-    close(got[:, 1:, 1:], np.tril(got[:, :-1, :-1]), _within(got, n), "one token later, the bias of head ")
+alibi.law("straight", "rounding", "with every token further back, a head's bias falls by the same number",
+        lambda op, c: [
+            (last := np.diff((got := _falls(op, **c))[:, -1]), np.broadcast_to(last[:, -1:], last.shape),
+             _within(got, c.n),
+             "of the last query, the step of head "),
+            (got[:, 1:, 1:], np.tril(got[:, :-1, :-1]), _within(got, c.n), "one token later, the bias of head "),
+        ], hint="Is it a straight line in the distance?")
 
 
 @alibi("rounding", "from head to head, slopes are multiplied by one factor, the first slope; the last is 1/256",

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import math
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,31 +36,33 @@ def ranking_one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> 
         close(metric(scores, target, k), value, 0, f"an equal call's {name}")
 
 
-@ranking("rounding", "HR@k is 1 and NDCG@k is 1 / log2(rank + 1) for ranks up to k, both are 0 beyond; ties have the mean rank",
-        "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
-def ranking_oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    decided(op, scores, target)
-    for name, metric in metrics_of(op):
-        _ranking_agrees(op, name, metric, scores, target, k)
+ranking.law("oracle", "rounding",
+        "HR@k is 1 and NDCG@k is 1 / log2(rank + 1) for ranks up to k, both are 0 beyond; ties have the mean rank",
+        lambda op, c: like_loops(op, **c), "oracle",
+        hint="Write down the rank of the target by hand: how many score higher, how many the same?")
 
 
-def _ranking_agrees(op: Subject, name: str, metric: Any, scores: np.ndarray, target: int, k: int) -> None:
-    if not on_the_edge(scores, target, k):
-        _close(op, metric(scores, target, k), getattr(oracles, name)(scores, target, k), name)
+def like_loops(op: Subject, scores: np.ndarray, target: int, k: int, at: str = "") -> list[Any]:
+    """The sides of a law: each metric, and plain loops. None where "within k" is a convention."""
+    return [
+        (got := metric(scores, target, k), getattr(oracles, name)(scores, target, k), _digits(op, got), name + at)
+        for name, metric in decided_metrics(op, scores, target) if not on_the_edge(scores, target, k)
+    ]  # fmt: skip
 
 
-def _close(op: Subject, got: Any, expected: float, what: str) -> None:
-    """Compare numbers to 1e-9, or to 1e-6 where the metric may be computed in float32, as torch.log2 of a rank is."""
-    close(got, expected, 1e-6 if np.float32 in (op.spec.dtype, np.asarray(got).dtype) else 1e-9, what)
+def _digits(op: Subject, got: Any) -> float:
+    """The error allowed, which is larger where a metric may be computed in float32, as torch.log2 of a rank is."""
+    return 1e-6 if np.float32 in (op.spec.dtype, np.asarray(got).dtype) else 1e-9
 
 
-@ranking("rounding", "the k-th item counts, and the next one does not", hint="Is rank k within k? Is rank k + 1?")
-def ranking_cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    ladder = np.arange(k + 3, 0, -1).astype(scores.dtype)                # item i has rank i + 1
-    for name, metric in metrics_of(op):
-        inside, outside = metric(ladder, k - 1, k), metric(ladder, k, k)
-        _close(op, inside, 1.0 if name == "hit_rate" else 1 / math.log2(k + 1), f"{name} at rank k")
-        close(outside, 0.0, 0, f"{name} at rank k + 1")
+ranking.law("cut", "rounding", "the k-th item counts, and the next one does not", lambda op, c: (
+            pair for name, metric in metrics_of(op) for got in [metric(c.scores, c.k - 1, c.k)] for pair in (
+                (got, 1.0 if name == "hit_rate" else 1 / math.log2(c.k + 1),
+                 _digits(op, got), f"{name} at rank k"),
+                (metric(c.scores, c.k, c.k), 0.0, 0, f"{name} at rank k + 1"),
+            )
+        ), of=lambda c: c(scores=np.arange(c.k + 3, 0, -1).astype(c.scores.dtype)),
+        hint="Is rank k within k? Is rank k + 1?")
 
 
 @ranking("exact", "HR@1 equals NDCG@1, and a larger k lowers neither", hint="1 / log2(1 + 1) = 1.")
@@ -71,40 +74,25 @@ def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         demand(metric(scores, target, k + 1) >= metric(scores, target, k) - 1e-12, f"{name} falls as k grows")
 
 
-@ranking("rounding", "if all V scores are equal, the target's rank is the mean one, (V + 1) / 2",
-        hint="Score everything 0: how large is your HR@10?")
-def ranking_constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    decided(op, np.zeros(3), 0)
-    for items in (3, 21, 41):
-        same = np.zeros(items, scores.dtype)
-        for chosen in (0, items // 2, items - 1):
-            for name, metric in metrics_of(op):
-                _ranking_agrees(op, name, metric, same, chosen, k)
-
-
-@ranking("exact", "shuffling the items, the target among them, changes nothing", hint="Does an item's index matter?")
-def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    decided(op, scores, target)
-    order = np.random.default_rng(len(scores)).permutation(len(scores))
-    place = int(np.argmax(order == target))
-    for name, metric in metrics_of(op):
-        close(metric(scores[order], place, k), metric(scores, target, k), 1e-12, name)
-
-
-@ranking("exact", "only the order of scores matters: 2 s + 3 ranks as s does", hint="Are scores taken for ranks?")
-def order_only(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    whole = np.round(4 * scores)
-    decided(op, whole, target)
-    for name, metric in metrics_of(op):
-        close(metric(2 * whole + 3, target, k), metric(whole, target, k), 1e-12, name)
-
-
-@ranking("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Does your code take k items, or assume that there are k?")
-def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    decided(op, scores, target)
-    for name, metric in metrics_of(op):
-        expected = 1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(scores, target) + 1)
-        _close(op, metric(scores, target, 1000), expected, f"{name}@1000 of {len(scores)} items")
+ranking.law("constant_scores", "rounding", "if all V scores are equal, the target's rank is the mean one, (V + 1) / 2",
+        lambda op, c: (
+            pair for items in (3, 21, 41) for target in (0, items // 2, items - 1)
+            for pair in like_loops(op, np.zeros(items, c.scores.dtype), target, c.k)
+        ), hint="Score everything 0: how large is your HR@10?")
+ranking.law("item_order", "exact", "shuffling the items, the target among them, changes nothing", lambda op, c: (
+            (metric(c.scores[order], int(np.argmax(order == c.target)), c.k), metric(**c), 1e-12, name)
+            for order in [np.random.default_rng(len(c.scores)).permutation(len(c.scores))]
+            for name, metric in decided_metrics(op, c.scores, c.target)
+        ), hint="Does an item's index matter?")
+ranking.law("order_only", "exact", "only the order of scores matters: 2 s + 3 ranks as s does", lambda op, c: (
+            (metric(2 * c.scores + 3, c.target, c.k), metric(**c), 1e-12, name)
+            for name, metric in decided_metrics(op, c.scores, c.target)
+        ), of=lambda c: c(scores=np.round(4 * c.scores)), hint="Are scores taken for ranks?")
+ranking.law("large_k", "rounding", "k may exceed the number of items: then HR@k is 1", lambda op, c: (
+            (got := metric(c.scores, c.target, 1000),
+             1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(c.scores, c.target) + 1), _digits(op, got),
+             f"{name}@1000 of {len(c.scores)} items") for name, metric in decided_metrics(op, c.scores, c.target)
+        ), "extremes", hint="Does your code take k items, or assume that there are k?")
 
 
 @ranking("exact", "items left out (-inf) rank last", "extremes", hint="Seen items are scored -inf: do they rank last?")
@@ -117,21 +105,15 @@ def ranking_left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> No
             close(metric(np.concatenate([gone, scores]), target + 5, k), metric(scores, target, k), 1e-12, name)
 
 
-@ranking("exact", "scores that differ in their last digits are different scores", "extremes",
-        hint="Is anything rounded, or compared with a tolerance?")
-def nearly_tied(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    near = 1 + 4 * np.finfo(scores.dtype).eps * np.arange(len(scores), dtype=scores.dtype)
-    for name, metric in metrics_of(op):
-        _close(op, metric(near, target, k), getattr(oracles, name)(near, target, k), name)
-
-
-@ranking("exact", "with 300 items, ranks up to 300 are right: the ranking is not truncated", "extremes", hint="Is the ranking cut off somewhere?", once=True)
-def ranking_many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
-    ladder = np.arange(300, 0, -1).astype(scores.dtype)
-    for name, metric in metrics_of(op):
-        for place in (0, 99, 150, 255, 299):
-            for at in (100, 200, 300):
-                _close(op, metric(ladder, place, at), getattr(oracles, name)(ladder, place, at), f"{name}@{at}")
+ranking.law("nearly_tied", "exact", "scores that differ in their last digits are different scores",
+        lambda op, c: like_loops(op, **c), "extremes", of=lambda c: c(
+            scores=1 + 4 * np.finfo(c.scores.dtype).eps * np.arange(len(c.scores), dtype=c.scores.dtype)
+        ), hint="Is anything rounded, or compared with a tolerance?")
+ranking.law("many_items", "exact", "with 300 items, ranks up to 300 are right: the ranking is not truncated",
+        lambda op, c: (
+            pair for place in (0, 99, 150, 255, 299) for at in (100, 200, 300)
+            for pair in like_loops(op, np.arange(300, 0, -1).astype(c.scores.dtype), place, at, f"@{at}")
+        ), "extremes", hint="Is the ranking cut off somewhere?", once=True)
 
 
 def ranking_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
@@ -164,6 +146,12 @@ def decided(op: Subject, scores: np.ndarray, target: Any) -> None:
     ties = op.convention("ties")
     if ties is not None and any(np.sum(scores == score) > 1 for score in np.atleast_1d(scores[target])):
         raise NotOfferedError(ties.says)
+
+
+def decided_metrics(op: Subject, scores: np.ndarray, target: Any) -> list[tuple[str, Any]]:
+    """`metrics_of`, unless `decided` raises."""
+    decided(op, scores, target)
+    return metrics_of(op)
 
 
 def on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
@@ -250,26 +238,21 @@ def ranking_of_several_one_number(op: Subject, scores: np.ndarray, relevant: np.
             close(x, before, 0, f"the argument {what}")
 
 
-@ranking_of_several("rounding", "recall is the share of relevant items within k, NDCG their DCG over that of the ideal ranking", "oracle",
+ranking_of_several.law("oracle", "rounding",
+        "recall is the share of relevant items within k, NDCG their DCG over that of the ideal ranking",
+        lambda op, c: several_like_loops(op, **c), "oracle",
         hint="Rank five items by hand, the second and the fourth relevant: which rank has each hit, what does it gain, and what divides the sum?")
-def ranking_of_several_oracle(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
-    _ranking_of_several_agrees(op, scores, relevant, k)
-
-
-@ranking_of_several("rounding", "where the first items are the relevant ones, NDCG is 1 at every k, and recall@k is k / R up to R",
-        hint="The ideal DCG ends at k, and at the number of relevant items R: the smaller of the two.")
-def ideal(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
-    ladder = np.arange(12, 0, -1).astype(scores.dtype)
-    for at in (1, 3, 5, 12, 40):
-        for R in (1, 3, 8):
-            _ranking_of_several_agrees(op, ladder, np.arange(12) < R, at)
-
-
-@ranking_of_several("rounding", "the k-th item counts, and the next one does not", hint="Is rank k within k? Is rank k + 1?")
-def ranking_of_several_cut(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
-    ladder = np.arange(k + 3, 0, -1).astype(scores.dtype)                # item i has rank i + 1
-    for places in ((k - 1,), (k,), (k - 1, k), (0, k)):
-        _ranking_of_several_agrees(op, ladder, np.isin(np.arange(k + 3), places), k)
+ranking_of_several.law("ideal", "rounding",
+        "where the first items are the relevant ones, NDCG is 1 at every k, and recall@k is k / R up to R",
+        lambda op, c: (
+            pair for at in (1, 3, 5, 12, 40) for R in (1, 3, 8)
+            for pair in several_like_loops(op, np.arange(12, 0, -1).astype(c.scores.dtype), np.arange(12) < R, at)
+        ), hint="The ideal DCG ends at k, and at the number of relevant items R: the smaller of the two.")
+ranking_of_several.law("cut", "rounding", "the k-th item counts, and the next one does not",
+        lambda op, c: (  # item i has rank i + 1
+            pair for ranks in [np.arange(c.k + 3)] for places in ((c.k - 1,), (c.k,), (c.k - 1, c.k), (0, c.k))
+            for pair in several_like_loops(op, -ranks.astype(c.scores.dtype), np.isin(ranks, places), c.k)
+        ), hint="Is rank k within k? Is rank k + 1?")
 
 
 @ranking_of_several("exact", "shuffling the items changes nothing, and neither does 2 s + 3 in the place of every score s",
@@ -283,38 +266,32 @@ def order_alone(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -
         close(metric(2 * whole + 3, relevant, k), expected, 1e-12, f"of other scores in this order, {name}")
 
 
-@ranking_of_several("rounding", "if all V scores are equal, recall@k is k / V and NDCG what random orders have on average",
+ranking_of_several.law("constant_scores", "rounding",
+        "if all V scores are equal, recall@k is k / V and NDCG what random orders have on average",
+        lambda op, c: several_like_loops(op, np.zeros(21, c.scores.dtype), np.arange(21) % 4 == 1, c.k),
         hint="Score everything 0: how large is your recall@10?")
-def ranking_of_several_constant_scores(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
-    _ranking_of_several_agrees(op, np.zeros(21, scores.dtype), np.arange(21) % 4 == 1, k)
+ranking_of_several.law("left_out", "exact", "items left out (-inf) that are not relevant change nothing",
+        lambda op, c: (
+            (metric(scores, relevant, c.k), metric(c.scores, c.relevant, c.k), 1e-12, name)
+            for gone in [np.full(5, -np.inf, c.scores.dtype)]
+            for longer in [(np.append(c.scores, gone), np.append(c.relevant, [False] * 5))]
+            for name, metric in decided_metrics(op, c.scores, c.relevant)
+            for scores, relevant in (longer, [x[::-1].copy() for x in longer])
+        ), "extremes", hint="Seen items are scored -inf: do they rank last?")
+ranking_of_several.law("many_items", "rounding", "with 200 items of which 40 are relevant, every k is right",
+        lambda op, c: (
+            pair for rng in [np.random.default_rng(0)] for at in (1, 10, 39, 41, 150, 200, 1000)
+            for pair in several_like_loops(op, rng.permutation(200).astype(float), rng.permutation(200) < 40, at)
+        ), "extremes", hint="Is the ranking, or the ideal one, cut off somewhere?", once=True)
 
 
-@ranking_of_several("exact", "items left out (-inf) that are not relevant change nothing", "extremes",
-        hint="Seen items are scored -inf: do they rank last?")
-def ranking_of_several_left_out(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
-    decided(op, scores, relevant)
-    longer, more = np.append(scores, [-np.inf] * 5).astype(scores.dtype), np.append(relevant, [False] * 5)
-    for name, metric in metrics_of(op):
-        close(metric(longer, more, k), metric(scores, relevant, k), 1e-12, name)
-        close(metric(longer[::-1].copy(), more[::-1].copy(), k), metric(scores, relevant, k), 1e-12, name)
-
-
-@ranking_of_several("rounding", "with 200 items of which 40 are relevant, every k is right", "extremes", once=True,
-        hint="Is the ranking, or the ideal one, cut off somewhere?")
-def ranking_of_several_many_items(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
-    rng = np.random.default_rng(0)
-    for at in (1, 10, 39, 41, 150, 200, 1000):
-        _ranking_of_several_agrees(op, rng.permutation(200).astype(float), rng.permutation(200) < 40, at)
-
-
-def _ranking_of_several_agrees(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
-    """Every metric is that of plain loops."""
-    decided(op, scores, relevant)
-    for name, metric in metrics_of(op):
+def several_like_loops(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> Iterator[Any]:
+    """The sides of a law: each metric, and plain loops."""
+    for name, metric in decided_metrics(op, scores, relevant):
         expected, R = LOOPS[name](scores, relevant, k), int(np.sum(relevant))
         if name == "recall" and op.convention("recall") is not None:
             expected *= R / min(k, R)
-        close(metric(scores, relevant, k), expected, 1e-6, f"{name}@{k} of {R} relevant items among {len(scores)}")
+        yield metric(scores, relevant, k), expected, 1e-6, f"{name}@{k} of {R} relevant items among {len(scores)}"
 
 
 def ranking_of_several_remark(op: Subject, **_: Any) -> str:

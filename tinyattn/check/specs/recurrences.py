@@ -156,10 +156,10 @@ def wkv_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"k": k, "v": v, "w": np.abs(draw.array(d)), "u": draw.array(d), "mean0": mean0, "size0": size0}
 
 
-wkv.law("far_keys", "rounding", "adding 800 to all keys, and to the size of the past, changes nothing", lambda op, c: [
+wkv.law("far_keys", "rounding", "adding 800 to all keys, and to the size of the past, changes nothing", lambda op, c: (
             (op(**c(k=c.k + far, size0=None if c.size0 is None else c.size0 + far)), op(**c), None,
              f"with keys moved by {far:g}, y") for far in (800.0, -800.0)
-        ], "extremes", times=2400, hint="exp(800) overflows float64: which maximum is subtracted from the exponent?")
+        ), "extremes", times=2400, hint="exp(800) overflows float64: which maximum is subtracted from the exponent?")
 
 
 @wkv("rounding", "y is a mean: it lies between the least and the greatest value", hint="Do the weights sum to 1?")

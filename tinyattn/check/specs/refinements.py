@@ -160,10 +160,10 @@ refine_value.law("triangles", "exact", "above their diagonals, arguments are not
         lambda op, c: [
             (np.all(np.triu(B := op(**c), 1) == 0), "B has numbers above its diagonal"),
             (np.array_equal(op(**_lower(c)), B), "something above a diagonal moves B"),
-        ], derived=lambda op, c: [
+        ], derived=lambda op, c: (
             (np.all(np.triu(g, 1) == 0), f"d{name} has numbers above its diagonal")
             for name, g in op.gradients(c, waves(c.A)).items()
-        ], hint="Which products and sums still include later tokens or rows?")
+        ), hint="Which products and sums still include later tokens or rows?")
 
 REFINE_VALUE = refine_value.spec(
     "b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ over the first k + 1 columns, X = W_Q A, Y = W_K A, Z = W_V A, all tril",

@@ -29,13 +29,14 @@ def one_number(op: Subject, warmup: int, steps: int) -> None:
         close(_rate(op, step, warmup, steps), rates[step - 1], 0, f"at an equal call, the rate of step {step}")
 
 
-@states("rounding", "in the warm-up the rate is a straight line, from half of the peak or less up to the peak",
-        hint="The share of the peak at step t is t / warmup: does the warm-up end at 1, without a jump?")
-def warm_up(op: Subject, warmup: int, steps: int) -> None:
-    rates = _of_the_peak(op, warmup, steps)[: warmup + 1]
-    close(np.diff(rates[: warmup - 1], n=2), np.zeros(warmup - 3), 1e-6, "the bend of the warm-up at step 2 + ")
-    demand(rates[0] <= 0.5 + 1e-6, f"the first rate is {rates[0]:.3g} of the peak, expected a half or less")
-    close(max(rates[-2:]), 1.0, 1.01 / warmup, f"at the end of the warm-up, step {warmup}, the share of the peak")
+states.law("warm_up", "rounding",
+        "in the warm-up the rate is a straight line, from half of the peak or less up to the peak", lambda op, c: [
+            (np.diff((rates := _of_the_peak(op, **c)[: c.warmup + 1])[: c.warmup - 1], n=2), np.zeros(c.warmup - 3),
+             1e-6, "the bend of the warm-up at step 2 + "),
+            (rates[0] <= 0.5 + 1e-6, f"the first rate is {rates[0]:.3g} of the peak, expected a half or less"),
+            (max(rates[-2:]), 1.0, 1.01 / c.warmup,
+             f"at the end of the warm-up, step {c.warmup}, the share of the peak"),
+        ], hint="The share of the peak at step t is t / warmup: does the warm-up end at 1, without a jump?")
 
 
 @states("rounding", "after the warm-up the rate never rises, and nowhere does it jump",

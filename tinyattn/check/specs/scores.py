@@ -27,10 +27,10 @@ additive_scores.law("bounded", "rounding", "for queries and keys of any size, no
             np.all(np.abs(op(**c(q=100 * c.q, k=100 * c.k))) <= np.sum(np.abs(c.w)) + tolerance(op.spec, c)),
             "a score is larger than Σ |w|",
         ), "extremes", hint="What bounds tanh?")
-additive_scores.law("pairs_apart", "rounding", "a score depends on one query and one key", lambda op, c: [
+additive_scores.law("pairs_apart", "rounding", "a score depends on one query and one key", lambda op, c: (
             (op(**c(q=c.q[..., i : i + 1, :].copy())), s[..., i : i + 1, :], None, f"row {i} of s")
             for s in [op(**c)] for i in range(c.q.shape[-2])
-        ], hint="Which pair does s_ij belong to?", gravity="leak")
+        ), hint="Which pair does s_ij belong to?", gravity="leak")
 
 ADDITIVE_SCORES = additive_scores.spec(
     "s_ij = w · tanh(q_i + k_j)",
@@ -103,17 +103,12 @@ wasserstein_scores.law("moved", "rounding", "moving all means by the same vector
         lambda op, c: (op(**c(q_mean=c.q_mean + 4096, k_mean=c.k_mean + 4096)), op(**c)), what="the score ",
         of=lambda c: c(q_mean=np.round(8 * c.q_mean) / 8, k_mean=np.round(8 * c.k_mean) / 8),
         hint="|a|² - 2 a · b + |b|² of large a and b has few digits left: subtract one key first.")
-
-
-@wasserstein_scores("rounding", "a distribution has distance 0 from itself; rounding makes no score positive, and no root NaN",
-        "extremes", hint="Rounding can make a distance negative, which has no root: clip it.")  # fmt: skip
-def itself(op: Subject, **case: Any) -> None:
-    s, limit = op(**_keys_equal_queries(case)), tolerance(op.spec, case)
-    demand(np.all(s <= 0), "a score is positive, or no number")
-    diagonal = np.diagonal(s, axis1=-2, axis2=-1)
-    close(diagonal, np.zeros(diagonal.shape), math.sqrt(limit) if case.get("root") else limit, "the score of a pair of equals")
-
-
+wasserstein_scores.law("itself", "rounding",
+        "a distribution has distance 0 from itself; rounding makes no score positive, and no root NaN", lambda op, c: [
+            (np.all((s := op(**_keys_equal_queries(c))) <= 0), "a score is positive, or no number"),
+            (d := np.diagonal(s, axis1=-2, axis2=-1), np.zeros(d.shape),
+             tolerance(op.spec, c) ** (0.5 if c.get("root") else 1), "the score of a pair of equals"),
+        ], "extremes", hint="Rounding can make a distance negative, which has no root: clip it.")
 wasserstein_scores.law("triangle", "rounding", "with the root, a detour is never shorter: d(a, c) <= d(a, b) + d(b, c)",
         lambda op, c: (
             np.all((direct := -op(**c)) <= math.sqrt(tolerance(op.spec, c)) + np.min(
@@ -123,11 +118,11 @@ wasserstein_scores.law("triangle", "rounding", "with the root, a detour is never
 wasserstein_scores.law("root_and_square", "rounding", "-√d times the squared root score is the score",
         lambda op, c: (-math.sqrt(c.q_mean.shape[-1]) * op(**c(root=True)) ** 2, op(**c(root=False))),
         times=4, what="the score ", hint="Both are divided by √d, after the root.")
-wasserstein_scores.law("at_the_tip", "rounding", "a distance of 0 has gradient 0, with the root too", lambda op, c: [
+wasserstein_scores.law("at_the_tip", "rounding", "a distance of 0 has gradient 0, with the root too", lambda op, c: (
             (g, np.zeros(g.shape), 0, f"d{name}")
             for ds in [np.ones((*c.q_mean.shape[:-2], 1, 1), c.q_mean.dtype)]
             for name, g in op.gradients(_keys_equal_queries(c), ds).items()
-        ], "gradients", of=lambda c: {name: x if name == "root" else x[..., :1, :] for name, x in c.items()},
+        ), "gradients", of=lambda c: {name: x if name == "root" else x[..., :1, :] for name, x in c.items()},
         hint="1 / (2 √0) is infinite.")
 
 
@@ -165,6 +160,10 @@ def _split(case: Case, out: Any) -> tuple[Any, Any]:
     return out[..., :e], out[..., e:]
 
 
+def _last_alone(s: np.ndarray) -> np.ndarray:
+    return np.where(np.arange(s.shape[-1]) == s.shape[-1] - 1, s.dtype.type(1e4), 0 * s)
+
+
 def _seen(case: Case) -> np.ndarray:
     return np.broadcast_to(True if case["mask"] is None else case["mask"], case["s"].shape)
 
@@ -180,15 +179,13 @@ gaussian_attention.law("surer_together", "rounding",
             (out := _split(c, op(**c(s=np.zeros_like(c.s), v_cov=np.ones_like(c.v_cov)))))[1],
             np.broadcast_to((seen := np.sum(_seen(c), axis=-1)[..., None]) > 0, out[1].shape) / np.maximum(seen, 1),
         ), what="the variance ", hint="Variances are weighted with the squares of the weights.")
-
-
-@gaussian_attention("rounding", "a logit 10,000 above the others selects one key's distribution", "extremes", hint="1² is 1.")
-def one_key(op: Subject, **case: Any) -> None:
-    far = np.zeros_like(case["s"])
-    far[..., -1] = 1e4
-    mean, cov = _split(case, op(**case | {"s": far, "mask": None}))
-    for got, v in ((mean, case["v_mean"]), (cov, case["v_cov"])):
-        close(got, np.broadcast_to(v[..., -1:, :], got.shape), tolerance(op.spec, case), "the distribution ")
+gaussian_attention.law("one_key", "rounding", "a logit 10,000 above the others selects one key's distribution",
+        lambda op, c: (
+            (got, np.broadcast_to(v[..., -1:, :], got.shape))
+            for got, v in zip(_split(c, op(**c(s=_last_alone(c.s), mask=None))), (c.v_mean, c.v_cov), strict=True)
+        ), "extremes",
+        what="the distribution ",
+        hint="1² is 1.")
 
 
 @gaussian_attention("exact", "masked keys move nothing, and get no gradient", hint="Are masked weights exactly 0?", gravity="leak")

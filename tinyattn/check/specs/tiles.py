@@ -14,7 +14,7 @@ from ..families import averages, causal, onto_itself
 from ..formula import Formula
 from ..mutants import explained
 from ..property import close, largest, rounding
-from ..slips import slips_of
+from ..rules import slips_of
 from ..spec import Form
 from ..subject import MissingError
 from . import attention

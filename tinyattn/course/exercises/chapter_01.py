@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ... import ops
 from ...check import oracles
 from ...check.zoo import ZOO
 from ..graders import Function, Number, Property
-from ..plain import adjustable, op_spec
+from ..plain import Changes, op_spec
 from ..prose import Prose
 
 PROSE = Prose(1)
@@ -83,19 +84,15 @@ def _size(case: dict[str, Any]) -> float:
     return float(np.max(x @ W_v, initial=1.0) * max(1.0, min(float(score), 1e3)))
 
 
-@adjustable
-def _by_the_zoo(x: Any, W_q: Any, W_k: Any, W_v: Any, *, bug: str) -> Any:
+def _by_the_zoo(bug: str, x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
     """self_lookup around the zoo's attention with this bug."""
     return ZOO["attention"].make(frozenset([bug])).attention(x @ W_q, x @ W_k, x @ W_v)
 
 
-@adjustable
-def _weighed(
-    x: Any, W_q: Any, W_k: Any, W_v: Any, *, weights: Any = lambda s, c: ops.softmax(s * c), width: Any = None
-) -> Any:
-    """self_lookup with the weights `weights(q kᵀ, 1 / √width)`."""
-    c = max(W_q.shape[-1] if width is None else width(x, W_v), 1) ** -0.5
-    p = weights((x @ W_q) @ np.swapaxes(x @ W_k, -1, -2), c)
+def _weighed(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
+    """self_lookup, by hand."""
+    c = max(W_q.shape[-1], 1) ** -0.5
+    p = ops.softmax(x @ W_q @ np.swapaxes(x @ W_k, -1, -2) * c)
     return p @ (x @ W_v), p
 
 
@@ -112,23 +109,16 @@ def _scores_for_weights(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
 
 
 OF_THE_ZOO = ("no_scale", "scale_d", "scale_mult", "scale_of_keys", "softmax_axis", "softmax_flat", "cosine")
-TEMPTING = dict(
-    **{bug: _by_the_zoo.but(bug=bug) for bug in OF_THE_ZOO},
+TEMPTING = Changes(_weighed,
+    **{bug: partial(_by_the_zoo, bug) for bug in OF_THE_ZOO},
     queries_and_keys_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_k, W_q, W_v),
     keys_and_values_exchanged=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_v, W_k),
     transposed=lambda x, W_q, W_k, W_v: self_lookup(x, W_q.T, W_k.T, W_v.T),
-    keys_as_values=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_k, W_k),     # the zoo's bug, where shapes differ
+    keys_as_values=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_k, W_k),
     values_as_keys=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_v, W_v),
-    exponentials=_weighed.but(weights=lambda s, c: np.exp(s * c)),      # the zoo's bug subtracts a maximum first
-    scaled_by_the_model=_weighed.but(width=lambda x, W_v: x.shape[-1]),
-    scaled_by_the_values=_weighed.but(width=lambda x, W_v: W_v.shape[-1]),
-    scaled_by_root_two=_weighed.but(width=lambda x, W_v: 2),
-    halved=_weighed.but(width=lambda x, W_v: 4),
     tokens_as_values=lambda x, W_q, W_k, W_v: ops.attention(x @ W_q, x @ W_k, x),
     one_projection=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_q, W_v),
     without_projections=lambda x, W_q, W_k, W_v: ops.attention(x, x, x @ W_v),
-    scores_as_weights=_weighed.but(weights=lambda s, c: s * c),
-    scaled_too_late=_weighed.but(weights=lambda s, c: ops.softmax(s) * c),
     other_way_round=_other_way_round,
     worst_first=lambda x, W_q, W_k, W_v: self_lookup(x, -W_q, W_k, W_v),
     scores_for_weights=_scores_for_weights,

@@ -7,7 +7,7 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ..graders import Function, Number, Property
-from ..plain import adjustable, op_spec
+from ..plain import Changes, op_spec
 from ..prose import Prose
 
 PROSE = Prose(4)
@@ -37,12 +37,11 @@ def _tied(x: Any, W: Any) -> Any:
     return x @ W @ W.T
 
 
-@adjustable
-def _tied_backward(dy: Any, x: Any, W: Any, *, dW_of: Any = lambda first, second: first + second) -> Any:
-    """-> dx, dW; `dW_of` gets the gradients by the first and by the second use of W."""
+def _tied_backward(dy: Any, x: Any, W: Any) -> Any:
+    """-> dx, dW."""
     dh, second, _ = ops.linear_backward(dy, x @ W, W.T)
     dx, first, _ = ops.linear_backward(dh, x, W)
-    return dx, dW_of(first, second.T)
+    return dx, first + second.T
 
 
 def _tied_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -54,17 +53,13 @@ def _tied_case(draw: CaseDrawer) -> dict[str, Any]:
 TIED = op_spec("tied", "y = (x W) Wᵀ", _tied_case, _tied, "y", backward=_tied_backward, wrt=("x", "W"))
 
 
-@adjustable
-def _scaled(dout: Any, q: Any, k: Any, v: Any, p: Any, *, dq_by: float = 0, dk_by: float = 0) -> Any:
-    """The backward of attention with dq and dk multiplied by these powers of √d."""
+def _scaled(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
+    """The backward of attention."""
     dq, dk, dv, _ = ops.attention_backward(dout, q, k, v, p)
-    return dq * q.shape[-1] ** (dq_by / 2), dk * q.shape[-1] ** (dk_by / 2), dv
+    return dq, dk, dv
 
 
-WRONG_SCALE = PROSE.attach(
-    "mistakes", dk_not_scaled=_scaled.but(dk_by=1), dq_not_scaled=_scaled.but(dq_by=1),
-    neither_scaled=_scaled.but(dq_by=1, dk_by=1),
-)  # fmt: skip
+WRONG_SCALE = PROSE.attach("mistakes", _scaled)  # fmt: skip
 
 
 def _plain_mean(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
@@ -72,16 +67,6 @@ def _plain_mean(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
     dp = dout @ np.swapaxes(v, -1, -2)
     ds = p * (dp - np.mean(dp, axis=-1, keepdims=True)) / np.sqrt(q.shape[-1])
     return ds @ k, np.swapaxes(ds, -1, -2) @ q, np.swapaxes(p, -1, -2) @ dout
-
-
-WRONG_TIED = dict(
-    first_use_only=_tied_backward.but(dW_of=lambda first, second: first),
-    second_use_only=_tied_backward.but(dW_of=lambda first, second: second),
-    mean_of_both=_tied_backward.but(dW_of=lambda first, second: (first + second) / 2),
-    difference=_tied_backward.but(dW_of=lambda first, second: first - second),
-    first_use_twice=_tied_backward.but(dW_of=lambda first, second: 2 * first),
-    second_use_twice=_tied_backward.but(dW_of=lambda first, second: 2 * second),
-)
 
 
 def _of_attention(name: str) -> Function:
@@ -92,7 +77,7 @@ def _of_attention(name: str) -> Function:
 EXERCISES = PROSE.exercises(
     my_attention_backward=_of_attention("my_attention_backward"),
     repaired_backward=_of_attention("repaired_backward"),
-    repaired_tied_backward=Function(TIED, part="backward", forward=_tied, tempting=WRONG_TIED),
+    repaired_tied_backward=Function(TIED, part="backward", forward=_tied, tempting=Changes(_tied_backward)),
     key_bias_gradient=Number(_key_bias, tolerance=1e-6),
     same_for_keys_and_queries=Property(
         "attention", "no_scale_dk", gives=("attention", "attention_backward"), others=("no_scale_dq",)

@@ -8,7 +8,7 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ..graders import Function, Number, Property
-from ..plain import adjustable, op_spec
+from ..plain import Changes, op_spec
 from ..prose import Prose
 
 PROSE = Prose(5)
@@ -31,15 +31,11 @@ def _case(draw: CaseDrawer) -> dict[str, Any]:
     return {"s": s, "lengths": np.asarray(draw.rng.integers(0, m + 1, draw.lead))}
 
 
-@adjustable
-def _decoder_weights(
-    s: Any, lengths: Any, *, allows: Any = lambda i, j, real, n, m: (j <= i) & (j < real),
-    weighs: Any = lambda s, mask: ops.softmax(s, mask),
-) -> Any:  # fmt: skip
+def _decoder_weights(s: Any, lengths: Any) -> Any:
     """Weights of the mask allows(positions of queries (n, 1), of keys (m,), lengths, n, m)."""
     n, m = s.shape[-2:]
     i, j, real = np.arange(m - n, m)[:, None], np.arange(m), np.asarray(lengths)[..., None, None]
-    return weighs(s, np.broadcast_to(allows(i, j, real, n, m), s.shape))
+    return ops.softmax(s, np.broadcast_to((j <= i) & (j < real), s.shape))
 
 
 def _nan_where_empty(s: Any, mask: Any) -> Any:
@@ -50,24 +46,6 @@ DECODER = op_spec(
     "decoder_weights",
     "softmax over the keys that are real and not later than the query; queries are the newest n of m positions",
     _case, _decoder_weights, "p", scale=lambda case: 10.0)  # fmt: skip
-TEMPTING = dict(
-    first_queries=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= np.arange(n)[:, None]) & (j < real)),
-    strict=_decoder_weights.but(allows=lambda i, j, real, n, m: (j < i) & (j < real)),
-    peeks=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i + 1) & (j < real)),
-    transposed=_decoder_weights.but(allows=lambda i, j, real, n, m: (j >= i) & (j < real)),
-    only_causal=_decoder_weights.but(allows=lambda i, j, real, n, m: j <= i),
-    only_padding=_decoder_weights.but(allows=lambda i, j, real, n, m: j < real),
-    one_too_many=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) & (j <= real)),
-    padding_on_the_left=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) & (j >= m - real)),
-    queries_masked=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) & (i < real)),
-    either=_decoder_weights.but(allows=lambda i, j, real, n, m: (j <= i) | (j < real)),
-    inverted=_decoder_weights.but(allows=lambda i, j, real, n, m: ~((j <= i) & (j < real))),
-    after_softmax=_decoder_weights.but(weighs=lambda s, mask: np.asarray(ops.softmax(s) * mask, s.dtype)),
-    filled=_decoder_weights.but(weighs=lambda s, mask: ops.softmax(np.where(mask, s, s.dtype.type(-1e9)))),
-    nan_where_empty=_decoder_weights.but(weighs=_nan_where_empty),
-)
-
-
 # repaired_model
 def _rest_is_kept(model: Any) -> str:
     """A complaint unless a causal answer gives the numbers of the chapter's model with its one wrong line repaired."""
@@ -85,7 +63,7 @@ def _rest_is_kept(model: Any) -> str:
 EXERCISES = PROSE.exercises(
     loss_of_a_cheat=Number(_loss_of_a_cheat, tolerance=0.03),
     my_masked_softmax=Function("softmax", takes=("mask",), conventions=False),  # True = may look; an empty row is zeros
-    my_decoder_weights=Function(DECODER, tempting=TEMPTING),
+    my_decoder_weights=Function(DECODER, tempting=Changes(_decoder_weights)),
     nothing_leaks=Property(
         "attention", "mask_after_softmax", gives=("attention",), to_the_bit=True,
         others=("off_by_one_peek", "mask_transposed", "mask_ignored"), true_of=("off_by_one_mask",),

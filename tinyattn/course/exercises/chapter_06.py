@@ -10,7 +10,7 @@ from ... import layers
 from ...check.cases import CaseDrawer
 from ...layers.mixers.multi_head import merge, split
 from ..graders import Function, Number, Property
-from ..plain import adjustable, op_spec
+from ..plain import Changes, op_spec
 from ..prose import Prose
 
 PROSE = Prose(6)
@@ -84,13 +84,9 @@ def _outer(left: Any, right: Any) -> Any:
     return left.reshape(-1, left.shape[-1]).T @ right.reshape(-1, right.shape[-1])
 
 
-@adjustable
-def _from_heads_backward(
-    dy: Any, out: Any, W_o: Any, *, dout_of: Any = lambda dy, W_o, heads: split(dy @ W_o.T, heads),
-    dW_of: Any = lambda dy, out: _outer(merge(out), dy),
-) -> Any:  # fmt: skip
+def _from_heads_backward(dy: Any, out: Any, W_o: Any) -> Any:
     """-> dout, dW_o."""
-    return dout_of(dy, W_o, out.shape[-3]), dW_of(dy, out)
+    return split(dy @ W_o.T, out.shape[-3]), _outer(merge(out), dy)
 
 
 def _dW_mean(dy: Any, out: Any) -> Any:
@@ -124,18 +120,6 @@ EXERCISES = PROSE.exercises(
     )),
     my_multi_head=Function("multi_head_attention"),
     score_rank=Number(_score_rank, exactly=True),
-    from_heads_backward=Function(FROM_HEADS, part="backward", tempting=dict(
-        dout_cut=_from_heads_backward.but(dout_of=lambda dy, W_o, heads: _cut(dy @ W_o.T, heads)),
-        dW_cut=_from_heads_backward.but(dW_of=lambda dy, out: _outer(_uncut(out), dy)),
-        both_cut=_from_heads_backward.but(
-            dout_of=lambda dy, W_o, heads: _cut(dy @ W_o.T, heads), dW_of=lambda dy, out: _outer(_uncut(out), dy)
-        ),
-        W_not_transposed=_from_heads_backward.but(dout_of=lambda dy, W_o, heads: split(dy @ W_o, heads)),
-        dW_transposed=_from_heads_backward.but(dW_of=lambda dy, out: _outer(dy, merge(out))),
-        W_forgotten=_from_heads_backward.but(dout_of=lambda dy, W_o, heads: np.array(split(dy, heads))),
-        dW_mean=_from_heads_backward.but(dW_of=_dW_mean),
-        dW_of_the_last=_from_heads_backward.but(dW_of=_dW_of_the_last),
-        dW_of_one_head=_from_heads_backward.but(dW_of=_dW_of_one_head),
-    )),
+    from_heads_backward=Function(FROM_HEADS, part="backward", tempting=Changes(_from_heads_backward)),
     joins_its_heads=Property("multi_head_attention", "heads_avg", gives=("multi_head_attention",)),
 )

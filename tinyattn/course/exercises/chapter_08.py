@@ -7,7 +7,7 @@ import numpy as np
 from ... import ops
 from ...check import adapters
 from ..graders import Function, Number, Property
-from ..plain import adjustable
+from ..plain import Changes
 from ..prose import Prose
 
 PROSE = Prose(8)
@@ -20,16 +20,12 @@ def _stream_std(blocks: int) -> float:
 
 
 # wrong answers beside the zoo's
-@adjustable
-def _layer_norm(
-    x: Any, gamma: Any, beta: Any, eps: float = 1e-5, *, axis: int = -1,
-    rstd_of: Any = lambda variance, eps: 1 / np.sqrt(variance + eps), returned: Any = lambda rstd: rstd,
-) -> Any:  # fmt: skip
+def _layer_norm(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
     """-> y, x_hat, rstd."""
-    centred = x - np.mean(x, axis=axis, keepdims=True)
-    rstd = rstd_of(np.mean(centred**2, axis=axis, keepdims=True), x.dtype.type(eps))
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    rstd = 1 / np.sqrt(np.mean(centred ** 2, axis=-1, keepdims=True) + x.dtype.type(eps))
     x_hat = centred * rstd
-    return x_hat * gamma + beta, x_hat, returned(rstd)
+    return x_hat * gamma + beta, x_hat, rstd
 
 
 def _rstd_for_x_hat(dy: Any, x_hat: Any, rstd: Any, gamma: Any) -> Any:
@@ -49,11 +45,7 @@ def _only_normalised(
 
 
 EXERCISES = PROSE.exercises(
-    my_layer_norm=Function("layer_norm", takes=("eps",), conventions=False, tempting=dict(
-        eps_outside=_layer_norm.but(rstd_of=lambda variance, eps: 1 / (np.sqrt(variance) + eps)),
-        rstd_squared=_layer_norm.but(returned=lambda rstd: rstd * rstd),
-        over_the_batch=_layer_norm.but(axis=0),
-    )),
+    my_layer_norm=Function("layer_norm", takes=("eps",), conventions=False, tempting=Changes(_layer_norm)),
     my_layer_norm_backward=Function("layer_norm", part="backward", tempting=dict(rstd_for_x_hat=_rstd_for_x_hat)),
     each_token_alone=Property("layer_norm", "axis", gives=("layer_norm",), others=("all_axes",)),
     repaired_block=Function("block", tempting=dict(only_normalised=_only_normalised)),

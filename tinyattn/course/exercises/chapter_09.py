@@ -10,7 +10,7 @@ import numpy as np
 from ... import ops
 from ...check.zoo import ZOO
 from ..graders import Checker, Function, Number, Property
-from ..plain import adjustable
+from ..plain import Changes
 from ..prose import Prose
 
 PROSE = Prose(9)
@@ -88,11 +88,10 @@ def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any]
 
 
 # repaired_rms_backward
-@adjustable
-def _rms_backward(dy: Any, x_hat: Any, r: Any, gamma: Any, *, mean: Any) -> Any:
-    """The backward with another mean of g x_hat."""
+def _rms_backward(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
+    """The backward of RMSNorm."""
     g = dy * gamma
-    dx = r * (g - x_hat * mean(g * x_hat))
+    dx = r * (g - x_hat * np.mean(g * x_hat, axis=-1, keepdims=True))
     return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
 
 
@@ -106,10 +105,5 @@ EXERCISES = PROSE.exercises(
     my_gradcheck=Checker(largest_error, RIGHT_PAIRS, WRONG_PAIRS),
     twins_change_nothing=Property("attention", "scale_of_keys", gives=("attention",)),
     caught_by_one_token=Number(_caught_by_one_token, exactly=True, computed="Of the ten bugs, {} shows."),
-    repaired_rms_backward=Function("rms_norm", part="backward", tempting=dict(
-        one_mean_for_all=_rms_backward.but(mean=lambda x: np.mean(x) if x.size else 0),
-        summed=_rms_backward.but(mean=lambda x: np.sum(x, axis=-1, keepdims=True)),
-        down_the_columns=_rms_backward.but(mean=lambda x: np.mean(x, axis=0)),
-        centred=_centred,
-    )),
+    repaired_rms_backward=Function("rms_norm", part="backward", tempting=Changes(_rms_backward, centred=_centred)),
 )

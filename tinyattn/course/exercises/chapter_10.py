@@ -13,7 +13,7 @@ from ...training import Moments, adam, adamw
 from ...training.clipping import clip_by_global_norm
 from ...training.schedules import rate_at, rate_factors
 from ..graders import Function, Judge, Number
-from ..plain import adjustable, plain_spec
+from ..plain import Changes, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(10)
@@ -33,14 +33,10 @@ def _atol(case: dict[str, Any]) -> float:
 
 
 # my_momentum
-@adjustable
-def _momentum(
-    w: Any, g: Any, u: Any, lr: Any, beta: Any, *,
-    sums: Any = lambda g, u, lr, beta: beta * u + g, moves: Any = lambda g, u, new, lr, beta: -lr * new,
-) -> Any:  # fmt: skip
+def _momentum(w: Any, g: Any, u: Any, lr: Any, beta: Any) -> Any:
     """The weights and the velocity after one step."""
-    new = sums(g, u, lr, beta)
-    return w + moves(g, u, new, lr, beta), new
+    new = beta * u + g
+    return w + -lr * new, new
 
 
 def _step_of_momentum(draw: CaseDrawer) -> dict[str, Any]:
@@ -51,44 +47,15 @@ def _step_of_momentum(draw: CaseDrawer) -> dict[str, Any]:
 
 MOMENTUM = plain_spec("momentum", "u ← βu + g and w ← w - η u", _step_of_momentum, _momentum, "w", "u", atol=_atol)
 
-WRONG_MOMENTUM = dict(
-    old_velocity=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * u),
-    uphill=_momentum.but(moves=lambda g, u, new, lr, beta: lr * new),
-    averaged=_momentum.but(sums=lambda g, u, lr, beta: beta * u + (1 - beta) * g),
-    gradient_fades=_momentum.but(sums=lambda g, u, lr, beta: u + beta * g),
-    forgets=_momentum.but(sums=lambda g, u, lr, beta: g),
-    never_fades=_momentum.but(sums=lambda g, u, lr, beta: u + g),
-    rate_inside=_momentum.but(
-        sums=lambda g, u, lr, beta: beta * u + lr * g, moves=lambda g, u, new, lr, beta: -new
-    ),
-    rate_twice=_momentum.but(sums=lambda g, u, lr, beta: beta * u + lr * g),
-    nesterov=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * (beta * new + g)),
-    gradient_subtracted=_momentum.but(sums=lambda g, u, lr, beta: beta * u - g),
-    velocity_of_moves=_momentum.but(
-        sums=lambda g, u, lr, beta: beta * u - lr * g, moves=lambda g, u, new, lr, beta: new
-    ),
-    plain_step=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * g),
-    rate_missing=_momentum.but(moves=lambda g, u, new, lr, beta: -new),
-    fades_at_once=_momentum.but(sums=lambda g, u, lr, beta: beta * (u + g)),
-    beta_twice=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * beta * new),
-    fades_by_the_rest=_momentum.but(sums=lambda g, u, lr, beta: (1 - beta) * u + g),
-    gradient_twice=_momentum.but(moves=lambda g, u, new, lr, beta: -lr * (new + g)),
-    velocity_returned_old=lambda w, g, u, lr, beta: (w - lr * (beta * u + g), u),
-)
+WRONG_MOMENTUM = Changes(_momentum, velocity_returned_old=lambda w, g, u, lr, beta: (w - lr * (beta * u + g), u))
 
 
 # my_adam
-@adjustable
-def _by_hand(
-    w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, beta1: Any, beta2: Any, *,
-    mean: Any = lambda m, g, b: b * m + (1 - b) * g, square: Any = lambda v, g, b, m: b * v + (1 - b) * g**2,
-    of_m: Any = lambda b, t: 1 - b**t, of_v: Any = lambda b, t: 1 - b**t, size: Any = lambda v: np.sqrt(v) + EPS,
-    sign: int = -1, returns: Any = lambda m, v, m_hat, v_hat: (m, v),
-) -> Any:  # fmt: skip
+def _by_hand(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, beta1: Any, beta2: Any) -> Any:
     """Adam's step, line by line."""
-    m, v = mean(m, g, beta1), square(v, g, beta2, m)
-    m_hat, v_hat = m / of_m(beta1, t), v / of_v(beta2, t)
-    return w + sign * lr * m_hat / size(v_hat), *returns(m, v, m_hat, v_hat)
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g ** 2
+    m_hat, v_hat = m / (1 - beta1 ** t), v / (1 - beta2 ** t)
+    return w + -1 * lr * m_hat / (np.sqrt(v_hat) + EPS), *(m, v)
 
 
 def _adam(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, beta1: Any, beta2: Any) -> Any:
@@ -124,34 +91,12 @@ ADAM = plain_spec(
     extreme="a gradient of 0 moves nothing, and one of 0.001 moves each weight by η", extremes=_small_gradients(),
 )  # fmt: skip
 
-WRONG_ADAM = dict(
-    no_hats=_by_hand.but(of_m=lambda b, t: 1, of_v=lambda b, t: 1),
-    m_without_hat=_by_hand.but(of_m=lambda b, t: 1),
-    v_without_hat=_by_hand.but(of_v=lambda b, t: 1),
-    steps_from_0=_by_hand.but(of_m=lambda b, t: 1 - b ** (t - 1), of_v=lambda b, t: 1 - b ** (t - 1)),
-    no_power=_by_hand.but(of_m=lambda b, t: 1 - b, of_v=lambda b, t: 1 - b),
-    times_t=_by_hand.but(of_m=lambda b, t: (1 - b) * t, of_v=lambda b, t: (1 - b) * t),
-    hats_multiplied=_by_hand.but(of_m=lambda b, t: 1 / (1 - b**t), of_v=lambda b, t: 1 / (1 - b**t)),
-    hats_returned=_by_hand.but(returns=lambda m, v, m_hat, v_hat: (m_hat, v_hat)),
-    root_missing=_by_hand.but(size=lambda v: v + EPS),
-    eps_in_the_root=_by_hand.but(size=lambda v: np.sqrt(v + EPS)),
-    no_eps=_by_hand.but(size=np.sqrt),
-    gradient_not_squared=_by_hand.but(square=lambda v, g, b, m: b * v + (1 - b) * g),
-    size_without_square=_by_hand.but(square=lambda v, g, b, m: b * v + (1 - b) * abs(g), size=lambda v: v + EPS),
-    mean_squared=_by_hand.but(square=lambda v, g, b, m: b * v + (1 - b) * m**2),
+WRONG_ADAM = Changes(_by_hand,
     betas_exchanged=lambda w, g, m, v, t, lr, beta1, beta2: _by_hand(w, g, m, v, t, lr, beta2, beta1),
-    gradients_summed=_by_hand.but(mean=lambda m, g, b: b * m + g),
-    squares_summed=_by_hand.but(square=lambda v, g, b, m: b * v + g**2),
-    shares_exchanged=_by_hand.but(
-        mean=lambda m, g, b: (1 - b) * m + b * g, square=lambda v, g, b, m: (1 - b) * v + b * g**2
-    ),
-    uphill=_by_hand.but(sign=1),
     gradient_in_the_step=lambda w, g, m, v, t, lr, beta1, beta2: (
         w - lr * g / (np.sqrt(_by_hand(w, g, m, v, t, lr, beta1, beta2)[2] / (1 - beta2**t)) + EPS),
         *_by_hand(w, g, m, v, t, lr, beta1, beta2)[1:],
     ),
-    one_size_for_all=_by_hand.but(size=lambda v: np.sqrt(np.mean(v)) + EPS),
-    largest_square=_by_hand.but(square=lambda v, g, b, m: np.maximum(v, b * v + (1 - b) * g**2)),
 )  # fmt: skip
 
 
@@ -171,14 +116,10 @@ ADAMW = plain_spec(
 )  # fmt: skip
 
 
-@adjustable
-def _decayed(
-    w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any, *,
-    gradient: Any = lambda g, w, lr, decay: g, after: Any = lambda moved, w, v, lr, decay: moved - lr * decay * w,
-) -> Any:  # fmt: skip
+def _decayed(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any) -> Any:
     """Adam's step with some gradient, and what becomes of the weights."""
-    moved, m, v = _adam(w, gradient(g, w, lr, decay), m, v, t, lr, *BETAS)
-    return after(moved, w, v / (1 - BETAS[1] ** t), lr, decay), m, v
+    moved, m, v = _adam(w, g, m, v, t, lr, *BETAS)
+    return moved - lr * decay * w, m, v
 
 
 def _alone(moved: Any, w: Any, v: Any, lr: Any, decay: Any) -> Any:
@@ -196,31 +137,7 @@ def _moments_decay(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any) 
     return moved, m * (1 - lr * decay), v * (1 - lr * decay)
 
 
-WRONG_ADAMW = dict(
-    as_it_was=_decayed.but(gradient=lambda g, w, lr, decay: g + decay * w, after=_alone),
-    no_decay=_decayed.but(after=_alone),
-    rate_missing=_decayed.but(after=lambda moved, w, v, lr, decay: moved - decay * w),
-    rate_in_the_gradient=_decayed.but(gradient=lambda g, w, lr, decay: g + lr * decay * w, after=_alone),
-    new_weights_decay=_decayed.but(after=lambda moved, w, v, lr, decay: moved * (1 - lr * decay)),
-    grows=_decayed.but(after=lambda moved, w, v, lr, decay: moved + lr * decay * w),
-    both=_decayed.but(gradient=lambda g, w, lr, decay: g + decay * w),
-    gradient_reduced=_decayed.but(gradient=lambda g, w, lr, decay: g - decay * w, after=_alone),
-    in_the_mean_alone=_in_the_mean_alone,
-    divided_by_the_size=_decayed.but(
-        after=lambda moved, w, v, lr, decay: moved - lr * decay * w / (np.sqrt(v) + EPS)
-    ),
-    rate_twice=_decayed.but(after=lambda moved, w, v, lr, decay: moved - lr**2 * decay * w),
-    half=_decayed.but(after=lambda moved, w, v, lr, decay: moved - lr * decay * w / 2),
-    twice=_decayed.but(after=lambda moved, w, v, lr, decay: moved - 2 * lr * decay * w),
-    by_the_sign=_decayed.but(after=lambda moved, w, v, lr, decay: moved - lr * decay * np.sign(w)),
-    by_the_square=_decayed.but(after=lambda moved, w, v, lr, decay: moved - lr * decay * w**2),
-    moments_decay=_moments_decay,
-    gradient_decays=_decayed.but(after=lambda moved, w, v, lr, decay: moved, gradient=lambda g, w, lr, decay: (
-        g * (1 - lr * decay)
-    )),
-    decay_alone=_decayed.but(after=lambda moved, w, v, lr, decay: w * (1 - lr * decay)),
-    power=_decayed.but(after=lambda moved, w, v, lr, decay: moved - w + w * np.exp(-lr * decay)),
-)  # fmt: skip
+WRONG_ADAMW = Changes(_decayed, in_the_mean_alone=_in_the_mean_alone, moments_decay=_moments_decay)  # fmt: skip
 
 
 # my_rate
@@ -239,35 +156,12 @@ RATE = plain_spec(
 )  # fmt: skip
 
 
-@adjustable
-def _two_parts(
-    t: Any, peak: Any, warmup: Any, steps: Any, *,
-    along: Any = lambda t, warmup, steps: (t - warmup) / (steps + 1 - warmup), scale: Any = lambda peak: peak,
-    grows: Any = lambda t, warmup: t / warmup, falls: Any = lambda x: (1 + math.cos(math.pi * x)) / 2,
-) -> Any:  # fmt: skip
+def _two_parts(t: Any, peak: Any, warmup: Any, steps: Any) -> Any:
     """The rate of step t, in its two parts."""
-    return scale(peak) * (grows(t, warmup) if t <= warmup else falls(along(t, warmup, steps)))
+    return peak * (t / warmup if t <= warmup else (1 + math.cos(math.pi * ((t - warmup) / (steps + 1 - warmup)))) / 2)
 
 
-WRONG_RATE = dict(
-    no_warmup=_two_parts.but(grows=lambda t, warmup: 1),
-    no_fall=_two_parts.but(falls=lambda x: 1),
-    counted_from_0=_two_parts.but(grows=lambda t, warmup: (t - 1) / warmup),
-    peak_after_the_warmup=_two_parts.but(grows=lambda t, warmup: t / (warmup + 1)),
-    squared_warmup=_two_parts.but(grows=lambda t, warmup: (t / warmup) ** 2),
-    cosine_from_the_start=_two_parts.but(along=lambda t, warmup, steps: t / (steps + 1)),
-    last_step_0=_two_parts.but(along=lambda t, warmup, steps: (t - warmup) / (steps - warmup)),
-    divided_by_all_steps=_two_parts.but(along=lambda t, warmup, steps: (t - warmup) / (steps + 1)),
-    warmup_not_subtracted=_two_parts.but(along=lambda t, warmup, steps: t / (steps + 1 - warmup)),
-    line=_two_parts.but(falls=lambda x: 1 - x),
-    half_missing=_two_parts.but(falls=lambda x: 1 + math.cos(math.pi * x)),
-    quarter=_two_parts.but(falls=lambda x: math.cos(math.pi * x / 2)),
-    cosine_alone=_two_parts.but(falls=lambda x: math.cos(math.pi * x)),
-    rises=_two_parts.but(falls=lambda x: (1 - math.cos(math.pi * x)) / 2),
-    whole_wave=_two_parts.but(falls=lambda x: (1 + math.cos(2 * math.pi * x)) / 2),
-    no_pi=_two_parts.but(falls=lambda x: (1 + math.cos(x)) / 2),
-    degrees=_two_parts.but(falls=lambda x: (1 + math.cos(180 * x)) / 2),
-    no_peak=_two_parts.but(scale=lambda peak: 1),
+WRONG_RATE = Changes(_two_parts,
     inverse_root=lambda t, peak, warmup, steps: peak * min(t / warmup, math.sqrt(warmup / t)),
     both_at_once=lambda t, peak, warmup, steps: (
         peak * min(1, t / warmup) * (1 + math.cos(math.pi * t / (steps + 1))) / 2
@@ -346,18 +240,14 @@ def _by_decomposition(G: Any) -> Any:
     return (U * s) @ Vt
 
 
-@adjustable
-def _products(
-    G: Any, *, norm: Any = lambda G: np.linalg.norm(G) + 1e-20, times: int = 5, powers: Any = QUINTIC,
-    square: Any = lambda A: A @ A, ends: Any = lambda X, G: X,
-) -> Any:  # fmt: skip
+def _products(G: Any) -> Any:
     """The polynomial by products."""
-    X = G.astype(float) / norm(G)
-    a, b, c = powers
-    for _ in range(times):
+    X = G.astype(float) / (np.linalg.norm(G) + 1e-20)
+    a, b, c = QUINTIC
+    for _ in range(5):
         A = X @ X.T
-        X = a * X + (b * A + c * square(A)) @ X
-    return ends(X, G)
+        X = a * X + (b * A + c * (A @ A)) @ X
+    return X
 
 
 def _matrix(draw: CaseDrawer) -> dict[str, Any]:
@@ -395,29 +285,10 @@ def _spectral(G: Any) -> float:
     return float(np.linalg.svd(G.astype(float), compute_uv=False).max()) + 1e-20
 
 
-WRONG_NEWTON_SCHULZ = dict(
+WRONG_NEWTON_SCHULZ = Changes(_products,
     entry_by_entry=_entrywise,
-    square_entry_by_entry=_products.but(square=lambda A: A * A),
-    not_divided=_products.but(norm=lambda G: 1.0),
-    divided_by_the_largest=_products.but(norm=_spectral),
-    divided_by_the_largest_entry=_products.but(norm=lambda G: np.abs(G).max() + 1e-20),
-    divided_by_the_square=_products.but(norm=lambda G: (G.astype(float) ** 2).sum() + 1e-20),
-    rows_divided=_products.but(norm=lambda G: np.linalg.norm(G, axis=1, keepdims=True) + 1e-20),
-    no_guard=_products.but(norm=lambda G: np.float64(np.linalg.norm(G))),
-    once=_products.but(times=1),
-    four_times=_products.but(times=4),
-    six_times=_products.but(times=6),
-    cubic=_products.but(powers=CUBIC),
-    b_and_c_exchanged=_products.but(powers=(QUINTIC[0], QUINTIC[2], QUINTIC[1])),
-    b_positive=_products.but(powers=(QUINTIC[0], -QUINTIC[1], QUINTIC[2])),
-    c_negative=_products.but(powers=(QUINTIC[0], QUINTIC[1], -QUINTIC[2])),
-    a_missing=_products.but(powers=(0.0, *QUINTIC[1:])),
-    c_missing=_products.but(powers=(*QUINTIC[:2], 0.0)),
-    third_power_alone=_products.but(square=lambda A: A),
     first_products=_first_gram,
     decomposed=_polar,
-    scaled_back=_products.but(ends=lambda X, G: X * np.linalg.norm(G)),
-    turned_over=_products.but(ends=lambda X, G: X.T),
     signs=lambda G: np.sign(G),
 )
 
@@ -442,12 +313,11 @@ def _stretch_alone(G: Any) -> Any:
     return made
 
 
-EQUAL_STEPS = dict(
+EQUAL_STEPS = Changes(_products,
     products=_products,
     decomposed=_polar,
     descent=lambda G: G / (np.linalg.norm(G) + 1e-20),
     scaled=lambda G: 3.0 * G,
-    cubic_once=_products.but(times=1, powers=CUBIC),
 )
 UNEQUAL_STEPS = dict(
     entry_by_entry=_entrywise,

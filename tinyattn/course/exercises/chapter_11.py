@@ -15,7 +15,7 @@ from ...check.subject import Subject
 from ...models import FPMC, SASRec
 from ...tree import leaves
 from ..graders import Function, Judge, Number
-from ..plain import adjustable, op_spec, plain_spec
+from ..plain import Changes, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(11)
@@ -33,15 +33,10 @@ def _bpr(x: Any, good: Any, bad: Any) -> Any:
     return np.logaddexp(x.dtype.type(0), -_dot(x, good - bad))
 
 
-@adjustable
-def _bpr_backward(
-    dloss: Any, x: Any, good: Any, bad: Any, *,
-    dot: Any = lambda a, b: _dot(a, b)[..., None], slope: Any = lambda z: -ops.sigmoid(-z),
-    assemble: Any = lambda s, x, good, bad: (s * (good - bad), s * x, -s * x),
-) -> Any:  # fmt: skip
+def _bpr_backward(dloss: Any, x: Any, good: Any, bad: Any) -> Any:
     """The slope -σ(-z) of z = x·good - x·bad, and the gradients. Shapes: dloss (...), the others (..., d)."""
-    s = np.asarray(dloss)[..., None] * slope(dot(x, good) - dot(x, bad))
-    return assemble(s, x, good, bad)
+    s = np.asarray(dloss)[..., None] * -ops.sigmoid(-(_dot(x, good)[..., None] - _dot(x, bad)[..., None]))
+    return s * (good - bad), s * x, -s * x
 
 
 def _triple(draw: CaseDrawer) -> dict[str, Any]:
@@ -64,57 +59,25 @@ def _large_scores(op: Subject, **case: Any) -> None:
         close(got, x, 1e-6, f"d{name}")
 
 
-def _sloped(slope: Any) -> Any:
-    return _bpr_backward.but(slope=slope)
-
-
-def _assembled(assemble: Any) -> Any:
-    return _bpr_backward.but(assemble=assemble)
-
-
 def _of_pair(dloss: Any, x: Any, good: Any, bad: Any) -> Any:
     """The gradient of -log σ(x·good) - log(1 - σ(x·bad))."""
     up, down = (np.asarray(dloss)[..., None] * ops.sigmoid(z)[..., None] for z in (-_dot(x, good), _dot(x, bad)))
     return down * bad - up * good, -up * x, down * x
 
 
-WRONG_BPR = dict(
-    slope_of_plus=_sloped(lambda z: -ops.sigmoid(z)),
-    uphill=_sloped(lambda z: ops.sigmoid(-z)),
-    sigma_alone=_sloped(ops.sigmoid),
-    log_forgotten=_sloped(lambda z: -ops.sigmoid(z) * (1 - ops.sigmoid(z))),
-    outer_slope_alone=_sloped(lambda z: -1 / ops.sigmoid(z)),
-    overflowing=_sloped(lambda z: -np.exp(-z) / (1 + np.exp(-z))),
-    no_sigma=_sloped(lambda z: -np.ones_like(z)),
-    hinge=_sloped(lambda z: -(z < 1).astype(z.dtype)),
-    squared=_sloped(lambda z: z - 1),
-    dbad_like_dgood=_assembled(lambda s, x, good, bad: (s * (good - bad), s * x, s * x)),
-    signs_exchanged=_assembled(lambda s, x, good, bad: (s * (good - bad), -s * x, s * x)),
-    dx_of_the_sum=_assembled(lambda s, x, good, bad: (s * (good + bad), s * x, -s * x)),
-    dx_of_good_alone=_assembled(lambda s, x, good, bad: (s * good, s * x, -s * x)),
-    dx_turned=_assembled(lambda s, x, good, bad: (s * (bad - good), s * x, -s * x)),
-    items_for_x=_assembled(lambda s, x, good, bad: (s * (good - bad), s * good, -s * bad)),
-    no_dbad=_assembled(lambda s, x, good, bad: (s * (good - bad), s * x, 0 * x)),
-    halved=_assembled(lambda s, x, good, bad: (s * (good - bad) / 2, s * x / 2, -s * x / 2)),
-    elementwise=_bpr_backward.but(dot=lambda a, b: a * b),
-    mean_for_sum=_bpr_backward.but(dot=lambda a, b: np.mean(a * b, axis=-1, keepdims=True)),
+WRONG_BPR = Changes(_bpr_backward,
     of_pair=_of_pair,
     dloss_ignored=lambda dloss, x, good, bad: _bpr_backward(np.ones_like(np.asarray(dloss)), x, good, bad),
     of_mean_loss=lambda dloss, x, good, bad: tuple(
         g / max(np.size(dloss), 1) for g in _bpr_backward(dloss, x, good, bad)
     ),
-    dx_last=_assembled(lambda s, x, good, bad: (s * x, -s * x, s * (good - bad))),
 )
 
 
 # repaired_fism
-@adjustable
-def _from_others(
-    Y: Any, Q: Any, alpha: Any, *, others: Any = lambda Y: Y.sum(axis=0) - Y,
-    scale: Any = lambda n, alpha: (n - 1) ** -alpha, score: Any = _dot,
-) -> Any:  # fmt: skip
+def _from_others(Y: Any, Q: Any, alpha: Any) -> Any:
     """n^-α Σⱼ yⱼ · q_t over the n other items j of the user. Shapes: Y, Q (m, d) -> (m,)."""
-    return score(scale(len(Y), alpha) * others(Y), Q)
+    return _dot((len(Y) - 1) ** (-alpha) * (Y.sum(axis=0) - Y), Q)
 
 
 def _likings(draw: CaseDrawer) -> dict[str, Any]:
@@ -132,29 +95,10 @@ def _shifted(sums: Any, Y: Any) -> Any:
     return sums - Y
 
 
-WRONG_FISM = dict(
-    as_it_was=_from_others.but(others=lambda Y: Y.sum(axis=0) + 0 * Y, scale=lambda n, alpha: n**-alpha),
-    power_not_repaired=_from_others.but(scale=lambda n, alpha: n**-alpha),
-    sum_not_repaired=_from_others.but(others=lambda Y: Y.sum(axis=0) + 0 * Y),
+WRONG_FISM = Changes(_from_others,
     subtracted_after_scaling=lambda Y, Q, alpha: _dot(Y.sum(axis=0) * (len(Y) - 1) ** -alpha - Y, Q),
     subtracted_q=lambda Y, Q, alpha: (len(Y) - 1) ** -alpha * _dot(Y.sum(axis=0) - Q, Q),
-    subtracted_twice=_from_others.but(others=lambda Y: Y.sum(axis=0) - 2 * Y),
-    last_left_out=_from_others.but(others=lambda Y: Y[:-1].sum(axis=0) + 0 * Y),
-    first_left_out=_from_others.but(others=lambda Y: Y[1:].sum(axis=0) + 0 * Y),
-    earlier_alone=_from_others.but(others=lambda Y: _shifted(Y.cumsum(axis=0), Y)),
-    later_alone=_from_others.but(others=lambda Y: _shifted(Y[::-1].cumsum(axis=0)[::-1], Y)),
-    itself_alone=_from_others.but(others=lambda Y: Y),
-    always_the_mean=_from_others.but(scale=lambda n, alpha: 1 / (n - 1)),
-    always_the_sum=_from_others.but(scale=lambda n, alpha: 1.0),
-    power_turned=_from_others.but(scale=lambda n, alpha: (n - 1) ** alpha),
-    one_too_many=_from_others.but(scale=lambda n, alpha: (n + 1) ** -alpha),
-    two_too_few=_from_others.but(scale=lambda n, alpha: max(n - 2, 1) ** -alpha),
-    alpha_times_n=_from_others.but(scale=lambda n, alpha: 1 / max(alpha * (n - 1), 1e-3)),
     roles_exchanged=lambda Y, Q, alpha: (len(Y) - 1) ** -alpha * _dot(Q.sum(axis=0) - Q, Y),
-    all_pairs=_from_others.but(score=lambda x, Q: x @ Q.T),
-    not_summed=_from_others.but(score=lambda x, Q: x * Q),
-    one_number=_from_others.but(score=lambda x, Q: (x * Q).sum()),
-    divided_by_root_d=_from_others.but(score=lambda x, Q: _dot(x, Q) / (2 * math.sqrt(Q.shape[-1]))),
 )
 
 
@@ -163,13 +107,11 @@ def _gram(X: Any, l2: Any) -> Any:
     return X.T @ X + l2 * np.eye(X.shape[1])
 
 
-@adjustable
-def _ease(
-    X: Any, l2: Any, *, gram: Any = _gram, divide: Any = lambda P: -P / np.diag(P),
-    ends: Any = lambda B: B * (1 - np.eye(len(B))),
-) -> Any:  # fmt: skip
+def _ease(X: Any, l2: Any) -> Any:
     """B = I - P / diag(P) by columns, P = (XᵀX + λ I)⁻¹. Shapes: X (n, m) -> B (m, m)."""
-    return ends(divide(np.linalg.inv(gram(X, l2))))
+    P = np.linalg.inv(_gram(X, l2))
+    B = -P / np.diag(P)
+    return B * (1 - np.eye(len(B)))
 
 
 def _bags(draw: CaseDrawer) -> dict[str, Any]:
@@ -197,26 +139,12 @@ def _cosines(X: Any, l2: Any) -> Any:
     return _off(G / norms / norms[:, None])
 
 
-WRONG_EASE = dict(
-    rows_divided=_ease.but(divide=lambda P: -P / np.diag(P)[:, None]),
-    not_divided=_ease.but(divide=lambda P: -P),
-    sign_turned=_ease.but(divide=lambda P: P / np.diag(P)),
-    diagonal_kept=_ease.but(ends=lambda B: B),
-    diagonal_one=_ease.but(ends=lambda B: B + 2 * np.eye(len(B))),
+WRONG_EASE = Changes(_ease,
     ridge=_ridge,
     ridge_cut=lambda X, l2: _off(_ridge(X, l2)),
-    no_l2=_ease.but(gram=lambda X, l2: _gram(X, 1e-6)),
-    l2_everywhere=_ease.but(gram=lambda X, l2: X.T @ X + l2 + 1e-9 * np.eye(X.shape[1])),
-    l2_squared=_ease.but(gram=lambda X, l2: _gram(X, l2**2)),
-    l2_subtracted=_ease.but(gram=lambda X, l2: _gram(X, -l2 - 0.013)),
-    l2_halved=_ease.but(gram=lambda X, l2: _gram(X, l2 / 2)),
-    mean_gram=_ease.but(gram=lambda X, l2: _gram(X / math.sqrt(len(X)), l2)),
-    centred=_ease.but(gram=lambda X, l2: _gram(X - X.mean(axis=0), l2)),
     not_inverted=lambda X, l2: _off(-_gram(X, l2) / np.diag(_gram(X, l2))),
     entries_inverted=lambda X, l2: _off(-(1 / (_gram(X, l2) + 1e-12)) * np.diag(_gram(X, l2))),
     divided_by_grams_diagonal=lambda X, l2: _off(-np.linalg.inv(_gram(X, l2)) / np.diag(_gram(X, l2))),
-    both_sides=_ease.but(divide=lambda P: -P / np.sqrt(np.outer(np.diag(P), np.diag(P)))),
-    divided_by_sums=_ease.but(divide=lambda P: -P / (P.sum(axis=0) + 1e-12)),
     people_for_items=lambda X, l2: _ease(X.T, l2),
     cosines=_cosines,
     counts=lambda X, l2: _off(X.T @ X),
@@ -235,36 +163,33 @@ def _fpmc_over_sasrec() -> float:
 
 
 # my_lanes
-@adjustable
-def _lanes(
-    sessions: Any, lanes: Any, *, queue: Any = list, order: Any = range, refill: Any = lambda reading, lane: True,
-    pause: int = 0, cell: Any = lambda s, t: (s[t], s[t + 1]), ends: Any = lambda s: len(s) - 1,
-    empty: Any = (0, 0, False), began: Any = lambda t, n, step: t == 0, stops: Any = lambda reading, waiting: False,
-) -> Any:  # fmt: skip
+def _lanes(sessions: Any, lanes: Any) -> Any:
     """ids, targets, starts (T, lanes): a lane reads a session, then the next one that waits."""
-    waiting, steps = queue(sessions), list[Any]()
+    waiting, steps = list(sessions), list[Any]()
     reading: list[Any] = [None] * lanes              # (session, place); a place below 0 waits
     while True:
-        for lane in order(lanes):
-            if reading[lane] is None and waiting and (not steps or refill(reading, lane)):
-                reading[lane] = [waiting.pop(0), -pause if steps else 0]
-        if not any(reading) or (steps and stops(reading, waiting)):
+        for lane in range(lanes):
+            if reading[lane] is None and waiting:
+                reading[lane] = [waiting.pop(0), 0]
+        if not any(reading):
             break
         row = []
         for lane, now in enumerate(reading):
             if now is None or now[1] < 0:
-                row.append(empty)
+                row.append((0, 0, False))
             else:
-                row.append((*cell(*now), began(now[1], ends(now[0]), len(steps))))
+                s, t = now
+                item, target = s[t], s[t + 1]
+                row.append((item, target, t == 0))
             if now is not None:
                 now[1] += 1
-                if now[1] >= ends(now[0]):
+                if now[1] >= len(now[0]) - 1:
                     reading[lane] = None
         steps.append(row)
         if all(now is None for now in reading):      # lanes that wait for each other begin anew
-            for lane in order(lanes):
+            for lane in range(lanes):
                 if waiting:
-                    reading[lane] = [waiting.pop(0), -pause]
+                    reading[lane] = [waiting.pop(0), 0]
     ids, targets, starts = (np.array([[one[i] for one in row] for row in steps]) for i in range(3))
     return ids, targets, starts.astype(bool)
 
@@ -299,41 +224,23 @@ def _by_columns(share: Any, joined: bool = False) -> Any:
     return made
 
 
-def _padded(sessions: Any, lanes: Any) -> Any:
-    return _lanes.but(refill=lambda reading, lane: not any(reading))(sessions, lanes)
-
-
 def _after(change: Any) -> Any:
     """The right batch, changed afterwards."""
     return lambda sessions, lanes: change(*_lanes(sessions, lanes))
 
 
-WRONG_LANES = dict(
-    waits_for_all=_padded,
+WRONG_LANES = Changes(_lanes,
     shared_out_in_turn=_by_columns(lambda sessions, lanes, lane: sessions[lane::lanes]),
     shared_out_in_blocks=_by_columns(
         lambda sessions, lanes, lane: sessions[len(sessions) * lane // lanes : len(sessions) * (lane + 1) // lanes]
     ),
     across_sessions=_by_columns(lambda sessions, lanes, lane: sessions[lane::lanes], joined=True),
-    last_lane_first=_lanes.but(order=lambda n: reversed(range(n))),
-    last_session_first=_lanes.but(queue=lambda s: list(reversed(s))),
-    longest_first=_lanes.but(queue=lambda s: sorted(s, key=len, reverse=True)),
-    shortest_first=_lanes.but(queue=lambda s: sorted(s, key=len)),
     no_next_session=lambda sessions, lanes: _lanes(sessions[:lanes], lanes),
-    a_step_between=_lanes.but(pause=1),
-    stops_early=_lanes.but(stops=lambda reading, waiting: any(now is None for now in reading)),
-    last_item_read=_lanes.but(ends=len, cell=lambda s, t: (s[t], s[t + 1] if t + 1 < len(s) else 0)),
-    same_item=_lanes.but(cell=lambda s, t: (s[t], s[t])),
-    two_ahead=_lanes.but(cell=lambda s, t: (s[t], s[min(t + 2, len(s) - 1)])),
-    from_the_end=_lanes.but(cell=lambda s, t: (s[len(s) - 1 - t], s[len(s) - 2 - t])),
     exchanged=_after(lambda ids, targets, starts: (targets, ids, starts)),
     lanes_first=_after(lambda ids, targets, starts: (ids.T, targets.T, starts.T)),
     starts_once=_after(lambda ids, targets, starts: (ids, targets, starts & (np.arange(len(ids)) == 0)[:, None])),
-    starts_at_the_end=_lanes.but(began=lambda t, n, step: t == n - 1),
     starts_turned=_after(lambda ids, targets, starts: (ids, targets, ~starts)),
     starts_of_all=_after(lambda ids, targets, starts: (ids, targets, starts | starts.any(axis=1, keepdims=True))),
-    starts_of_the_empty=_lanes.but(empty=(0, 0, True)),
-    starts_late=_lanes.but(began=lambda t, n, step: t == min(1, n - 1)),
     minus_one=_after(lambda ids, targets, starts: (ids - (ids == 0), targets - (targets == 0), starts)),
 )
 

@@ -12,7 +12,7 @@ from ...check.cases import CaseDrawer
 from ...check.property import close, stating
 from ...check.subject import Subject
 from ..graders import Function, Number
-from ..plain import adjustable, op_spec, plain_spec
+from ..plain import Changes, changed, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(12)
@@ -121,19 +121,15 @@ def _pair_loss(h: Any, good: Any, bad: Any) -> Any:
     return np.logaddexp(zero, -_dot(h, good)) + np.logaddexp(zero, _dot(h, bad))
 
 
-@adjustable
-def _pair_loss_backward(
-    dloss: Any, h: Any, good: Any, bad: Any, *,
-    of_good: Any = lambda s: s - 1, of_bad: Any = lambda s: s, sigma: Any = ops.sigmoid,
-    logit: Any = lambda a, b: _dot(a, b)[..., None],
-    assemble: Any = lambda up, down, h, good, bad: (up * good + down * bad, up * h, down * h),
-) -> Any:  # fmt: skip
+def _pair_loss_backward(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
     """Slopes of the two logits, σ - 1 and σ, and the gradients made of them.
 
     Shapes: dloss (...), h, good, bad (..., d) -> three (..., d).
     """
-    up, down = (np.asarray(dloss)[..., None] * of(sigma(logit(h, e))) for of, e in ((of_good, good), (of_bad, bad)))
-    return assemble(up, down, h, good, bad)
+    dloss = np.asarray(dloss)[..., None]
+    s_good, s_bad = (ops.sigmoid(_dot(h, item)[..., None]) for item in (good, bad))
+    up, down = dloss * (s_good - 1), dloss * s_bad
+    return up * good + down * bad, up * h, down * h
 
 
 def _pair(draw: CaseDrawer) -> dict[str, Any]:
@@ -162,42 +158,12 @@ def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
     return slope * (good - bad), slope * h, -slope * h
 
 
-def _assembled(assemble: Any) -> Any:
-    """The right slopes, and gradients `assemble(up, down, h, good, bad)`."""
-    return _pair_loss_backward.but(assemble=assemble)
-
-
-WRONG_PAIR = dict(
-    good_slope_without_minus_one=_pair_loss_backward.but(of_good=lambda s: s),
-    bad_slope_minus_one=_pair_loss_backward.but(of_bad=lambda s: s - 1),
-    all_signs_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s, of_bad=lambda s: -s),
-    good_sign_turned=_pair_loss_backward.but(of_good=lambda s: 1 - s),
-    bad_slope_of_one_minus=_pair_loss_backward.but(of_bad=lambda s: 1 - s),
-    good_slope_of_minus_z=_pair_loss_backward.but(of_good=lambda s: -s),
-    bad_sign_turned=_pair_loss_backward.but(of_bad=lambda s: -s),
-    dh_subtracted=_assembled(lambda up, down, h, good, bad: (up * good - down * bad, up * h, down * h)),
-    dbad_sign_turned=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, -down * h)),
-    elementwise=_pair_loss_backward.but(logit=lambda a, b: a * b),
-    overflowing=_pair_loss_backward.but(sigma=lambda z: np.exp(z) / (1 + np.exp(z))),
-    divided_by_rounded=_pair_loss_backward.but(
-        of_good=lambda s: -s * (1 - s) / s, of_bad=lambda s: s * (1 - s) / (1 - s)
-    ),
+WRONG_PAIR = Changes(_pair_loss_backward,
     of_mean_logit=lambda dloss, h, good, bad: tuple(g / h.shape[-1] for g in _pair_loss_backward(dloss, h, good, bad)),
-    dbad_of_both_terms=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * h, up * h + down * h)),
     of_mean_loss=lambda dloss, h, good, bad: tuple(
         g / max(np.size(dloss), 1) for g in _pair_loss_backward(dloss, h, good, bad)
     ),
-    slopes_exchanged=_pair_loss_backward.but(of_good=lambda s: s, of_bad=lambda s: s - 1),
-    dh_of_good_alone=_assembled(lambda up, down, h, good, bad: (up * good, up * h, down * h)),
-    dh_of_bad_alone=_assembled(lambda up, down, h, good, bad: (down * bad, up * h, down * h)),
-    items_for_h=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, up * good, down * bad)),
-    h_for_items=_assembled(lambda up, down, h, good, bad: (up * h + down * h, up * h, down * h)),
-    good_and_bad_exchanged=_assembled(lambda up, down, h, good, bad: (up * good + down * bad, down * h, up * h)),
-    slope_of_sigma=_pair_loss_backward.but(of_good=lambda s: -s * (1 - s), of_bad=lambda s: s * (1 - s)),
-    slope_by_sigma=_pair_loss_backward.but(of_good=lambda s: -1 / s, of_bad=lambda s: 1 / (1 - s)),
-    halved=_assembled(lambda up, down, h, good, bad: ((up * good + down * bad) / 2, up * h / 2, down * h / 2)),
     of_difference=_of_difference,
-    dh_last=_assembled(lambda up, down, h, good, bad: (up * h, down * h, up * good + down * bad)),
     dloss_ignored=lambda dloss, h, good, bad: _pair_loss_backward(np.ones_like(np.asarray(dloss)), h, good, bad),
 )
 
@@ -216,28 +182,26 @@ def _last_real(ids: Any) -> Any:
     return (ids != 0).sum(axis=1) - 1
 
 
-@adjustable
-def _scores(
-    h: Any, ids: Any, table: Any, *, at: Any = _last_real, seen: Any = lambda ids: ids, hidden: float = -np.inf,
-    column_0: Any = lambda before, now, hidden: hidden,
-) -> Any:  # fmt: skip
-    """Scores of all items by the state `at` a position, with `hidden` in columns 0 and `seen`: (B, items + 1)."""
-    scores = h[np.arange(len(h)), at(ids)] @ table.T
-    before = scores[:, 0].copy()
-    np.put_along_axis(scores, seen(ids), hidden, axis=1)
-    scores[:, 0] = column_0(before, scores[:, 0], hidden)
+def _scores(h: Any, ids: Any, table: Any) -> Any:
+    """Scores of all items by the last real state, with -∞ for padding and the items of the history: (B, items + 1)."""
+    hidden, state = -np.inf, h[np.arange(len(h)), _last_real(ids)]
+    scores = state @ table.T
+    np.put_along_axis(scores, ids, hidden, axis=1)
+    scores[:, 0] = hidden
     return scores
-_all_shown = _scores.but(seen=lambda ids: 0 * ids, column_0=lambda before, now, hidden: before)
+_all_shown = changed(
+    _scores, "scores, ids, hidden -> scores, 0 * ids, hidden && [:, 0] = hidden -> [:, 0] = (state @ table.T)[:, 0]"
+)
+_at_the_end = changed(_scores, "_last_real(ids) -> -1")
 SCORES = plain_spec(
     "scores", "the score of an unseen item is its row times the state of the last real item; others: -inf", _states,
     _scores, "scores", atol=1e-5)  # fmt: skip
 
 
-@adjustable
-def _pooled(h: Any, ids: Any, table: Any, *, of: Any = lambda total, count: total) -> Any:
-    """Scores by the sum of all real states, or by `of(sum, count)`."""
+def _pooled(h: Any, ids: Any, table: Any) -> Any:
+    """Scores by the sum of all real states."""
     real = (ids != 0)[..., None]
-    pooled = of((h * real).sum(axis=1, keepdims=True), real.sum(axis=1, keepdims=True))
+    pooled = (h * real).sum(axis=1, keepdims=True)
     return _scores(pooled.astype(h.dtype).repeat(h.shape[1], axis=1), ids, table)
 
 
@@ -261,27 +225,11 @@ def _normalised(h: Any, ids: Any, table: Any) -> Any:
     return e / e.sum(axis=1, keepdims=True)
 
 
-WRONG_SCORES = dict(
-    padding_forgotten=_scores.but(column_0=lambda before, now, hidden: now),
+WRONG_SCORES = Changes(_scores,
     divided_by_root_d=lambda h, ids, table: _scores(h / math.sqrt(h.shape[-1]), ids, table),
-    last_position=_scores.but(at=lambda ids: -1),
-    first_position=_scores.but(at=lambda ids: 0),
-    one_too_late=_scores.but(at=lambda ids: np.minimum(_last_real(ids) + 1, ids.shape[1] - 1)),
-    one_too_early=_scores.but(at=lambda ids: np.maximum(_last_real(ids) - 1, 0)),
-    longest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).max())),
-    shortest_for_all=_scores.but(at=lambda ids: np.full(len(ids), _last_real(ids).min())),
-    seen_not_hidden=_scores.but(seen=lambda ids: 0 * ids),
-    padding_not_hidden=_scores.but(column_0=lambda before, now, hidden: before),
     nothing_hidden=_all_shown,
-    hidden_as_minus_billion=_scores.but(hidden=-1e9),
-    hidden_as_zero=_scores.but(hidden=0),
-    hidden_as_nan=_scores.but(hidden=np.nan),
-    hides_newest_alone=_scores.but(seen=lambda ids: ids[np.arange(len(ids)), _last_real(ids)][:, None]),
-    hides_of_all=_scores.but(seen=lambda ids: np.tile(ids.reshape(-1), (len(ids), 1))),
-    first_zero=_scores.but(at=lambda ids: np.argmin(ids, axis=1) - 1),
-    largest_number=_scores.but(at=lambda ids: np.argmax(ids, axis=1)),
-    padding_states_zero=lambda h, ids, table: _scores.but(at=lambda ids: -1)(h * (ids != 0)[..., None], ids, table),
-    of_mean=_pooled.but(of=lambda total, count: total / count),
+    padding_states_zero=lambda h, ids, table: _at_the_end(h * (ids != 0)[..., None], ids, table),
+    of_mean=changed(_pooled, "pooled.astype -> (pooled / real.sum(axis=1, keepdims=True)).astype"),
     of_sum=_pooled,
     offers_what_was_seen=_offers_what_was_seen,
     column_zero_gone=lambda h, ids, table: _scores(h, ids, table)[:, 1:],

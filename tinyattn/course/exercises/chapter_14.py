@@ -9,7 +9,7 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ..graders import Function, Number
-from ..plain import adjustable, op_spec, plain_spec
+from ..plain import Changes, op_spec, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(14)
@@ -34,17 +34,12 @@ def _real_turns(ids: Any, turn: Any) -> Any:
     return np.where(ids != 0, turn, np.inf)
 
 
-@adjustable
-def _cloze(
-    ids: Any, turn: Any, rho: float, mask: int, *, rank: Any = lambda ids, turn: _ranks(_real_turns(ids, turn)),
-    count: Any = lambda n, rho, width: np.maximum(1, np.rint(rho * n)), among: Any = lambda ids: ids != 0,
-    hides: Any = lambda ids, hidden, mask: np.where(hidden, mask, ids),
-    asks: Any = lambda ids, hidden, mask: np.where(hidden, ids, 0),
-) -> tuple[Any, Any]:  # fmt: skip
-    """-> inputs, targets. Of the n real items of each row `count` are hidden, those of the lowest rank."""
-    hidden = rank(ids, turn) < np.reshape(count(np.sum(ids != 0, axis=1), rho, ids.shape[1]), (-1, 1))
-    hidden = hidden & among(ids)
-    return hides(ids, hidden, mask), asks(ids, hidden, mask)
+def _cloze(ids: Any, turn: Any, rho: float, mask: int) -> tuple[Any, Any]:
+    """-> inputs, targets. Of the n real items of each row some are hidden, those of the lowest rank."""
+    n = np.sum(ids != 0, axis=1)
+    hidden = _ranks(_real_turns(ids, turn)) < np.reshape(np.maximum(1, np.rint(rho * n)), (-1, 1))
+    hidden = hidden & (ids != 0)
+    return np.where(hidden, mask, ids), np.where(hidden, ids, 0)
 
 
 def _cloze_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -62,30 +57,8 @@ CLOZE = plain_spec(
     "inputs", "targets")  # fmt: skip
 
 
-WRONG_CLOZE = dict(
-    not_hidden=_cloze.but(hides=lambda ids, hidden, mask: ids),
-    all_asked=_cloze.but(asks=lambda ids, hidden, mask: ids),
-    targets_of_inputs=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, mask, ids)),
-    targets_of_mask=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, mask, 0)),
-    places_for_items=_cloze.but(asks=lambda ids, hidden, mask: hidden),
-    minus_100=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, ids, -100)),
-    minus_one=_cloze.but(asks=lambda ids, hidden, mask: np.where(hidden, ids, -1)),
-    ranked_with_padding=_cloze.but(rank=lambda ids, turn: _ranks(turn)),
-    turn_itself=_cloze.but(rank=lambda ids, turn: turn),
-    one_more=_cloze.but(count=lambda n, rho, width: np.maximum(1, np.rint(rho * n)) + 1),
+WRONG_CLOZE = Changes(_cloze,
     first_of_row=lambda ids, turn, rho, mask: _cloze(ids, np.arange(ids.shape[1]) + 0 * turn, rho, mask),
-    down_the_columns=_cloze.but(rank=lambda ids, turn: _ranks(_real_turns(ids, turn), axis=0)),
-    hidden_with_padding=_cloze.but(rank=lambda ids, turn: _ranks(turn), among=lambda ids: True),
-    rounded_up=_cloze.but(count=lambda n, rho, width: np.ceil(rho * n - 1e-9)),
-    everywhere=_cloze.but(
-        rank=lambda ids, turn: _ranks(turn), count=lambda n, rho, width: max(1, np.rint(rho * width)),
-        among=lambda ids: True,
-    ),
-    over_all_rows=_cloze.but(rank=lambda ids, turn: turn, count=lambda n, rho, width: np.rint(rho * n.sum())),
-    width_for_length=_cloze.but(count=lambda n, rho, width: max(1, np.rint(rho * width))),
-    never_none=_cloze.but(count=lambda n, rho, width: np.rint(rho * n)),
-    rounded_down=_cloze.but(count=lambda n, rho, width: np.maximum(1, np.floor(rho * n + 1e-9))),
-    argsort_once=_cloze.but(rank=lambda ids, turn: np.argsort(_real_turns(ids, turn), axis=1), among=lambda ids: True),
     largest_hidden=lambda ids, turn, rho, mask: _cloze(ids, -turn, rho, mask),
     share_visible=lambda ids, turn, rho, mask: _cloze(ids, turn, 1 - rho, mask),
     exchanged=lambda ids, turn, rho, mask: _cloze(ids, turn, rho, mask)[::-1],
@@ -132,19 +105,13 @@ CLOZE_LOSS = op_spec(
     backward=_cloze_loss_backward, wrt=("h", "E"))  # fmt: skip
 
 
-@adjustable
-def _backward_by_hand(
-    dloss: float, h: Any, E: Any, targets: Any, *, softmax: Any = ops.softmax, first: int = 1,
-    wrong_of: Any = lambda p, onehot: p - onehot,
-    ds_of: Any = lambda dloss, wrong, hidden: dloss * hidden * wrong / hidden.sum(),
-    dE_of: Any = lambda dE, ds, h, targets: dE,
-) -> tuple[Any, Any]:  # fmt: skip
+def _backward_by_hand(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
     """The backward by hand: `wrong` is p - onehot; `hidden` is 1 at positions with a target, (B, n, 1)."""
     s, _, hidden = _loss_parts(h, E, targets)
-    onehot = np.asarray(targets[..., None] == np.arange(first, first + s.shape[-1]), s.dtype)
-    ds = ds_of(dloss, wrong_of(softmax(s), onehot), hidden[..., None])
+    onehot = np.asarray(targets[..., None] == np.arange(1, 1 + s.shape[-1]), s.dtype)
+    ds = dloss * hidden[..., None] * (ops.softmax(s) - onehot) / hidden[..., None].sum()
     dh, dE = _through(h, E, ds)
-    return dh, dE_of(dE, ds, h, targets)
+    return dh, dE
 
 
 def _moved_down(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
@@ -157,28 +124,8 @@ def _plain_softmax(s: Any) -> Any:
     return np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True)
 
 
-WRONG_LOSS = dict(
-    overflowing=_backward_by_hand.but(softmax=_plain_softmax),
-    onehot_one_off=_backward_by_hand.but(first=0),
-    unasked_have_gradient=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * wrong / hidden.sum()),
-    mean_of_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: (
-        dloss * hidden * wrong / np.maximum(hidden.sum(axis=1, keepdims=True), 1) / len(hidden)
-    )),
-    divided_by_rows=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong / len(hidden)),
-    padding_row_missing=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: dE[1:]),
-    rows_moved=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.roll(dE, -1, axis=0)),
-    targets_alone_have_gradient=_backward_by_hand.but(
-        dE_of=lambda dE, ds, h, targets: dE * np.isin(np.arange(len(dE)), targets)[:, None]
-    ),
-    not_summed=_backward_by_hand.but(dE_of=lambda dE, ds, h, targets: np.einsum("bnv,bnd->bvd", ds, h)),
-    every_position_counts=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * wrong / hidden.size),
-    divided_by_all=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong / hidden.size),
-    not_divided=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: dloss * hidden * wrong),
-    dloss_ignored=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: hidden * wrong / hidden.sum()),
-    sign_turned=_backward_by_hand.but(ds_of=lambda dloss, wrong, hidden: -dloss * hidden * wrong / hidden.sum()),
+WRONG_LOSS = Changes(_backward_by_hand,
     moved_down=_moved_down,
-    no_onehot=_backward_by_hand.but(wrong_of=lambda p, onehot: p),
-    target_logit_alone=_backward_by_hand.but(wrong_of=lambda p, onehot: onehot * (p - onehot)),
     exchanged=lambda dloss, h, E, targets: _cloze_loss_backward(dloss, h, E, targets)[::-1],
     padding_scored=_padding_scored,
 )

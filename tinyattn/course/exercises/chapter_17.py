@@ -10,7 +10,7 @@ from ...check import oracles
 from ...check.cases import CaseDrawer
 from ...check.specs import get_spec
 from ..graders import Function, Number
-from ..plain import adjustable, op_spec
+from ..plain import Changes, changed, op_spec
 from ..prose import Prose
 
 PROSE = Prose(17)
@@ -94,13 +94,12 @@ GRU = op_spec(
 
 
 # wrong answers
-@adjustable
-def _rnn_by_steps(x: Any, W: Any, U: Any, *, step: Any = lambda s, h, U: np.tanh(s + h @ U), begin: float = 0.0) -> Any:
+def _rnn_by_steps(x: Any, W: Any, U: Any) -> Any:
     """All states of the recurrence h = step(x_t W, h, U)."""
     h = np.empty((*x.shape[:-1], len(U)), x.dtype)
-    last = np.full((*x.shape[:-2], len(U)), begin, x.dtype)
+    last = np.full((*x.shape[:-2], len(U)), 0.0, x.dtype)
     for t in range(x.shape[-2]):
-        last = h[..., t, :] = step(x[..., t, :] @ W, last, U)
+        last = h[..., t, :] = np.tanh(x[..., t, :] @ W + last @ U)
     return h
 
 
@@ -114,44 +113,30 @@ def _one_step_back(x: Any, W: Any, U: Any) -> Any:
     return np.tanh(s + _zeros_first(np.tanh(s))[..., :-1, :] @ U)
 
 
-WRONG_RNN = dict(
+WRONG_RNN = Changes(_rnn_by_steps,
     along_the_batch=lambda x, W, U: np.moveaxis(_rnn(np.moveaxis(x, 0, -2), W, U), -2, 0),
-    first_without_tanh=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + h @ U) if h.any() else s),
-    no_tanh=_rnn_by_steps.but(step=lambda s, h, U: s + h @ U),
     no_memory=lambda x, W, U: np.tanh(x @ W),
-    tanh_of_the_token_alone=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s) + h @ U),
-    tanh_inside=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + np.tanh(h @ U))),
-    u_transposed=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + h @ U.T)),
-    u_missing=_rnn_by_steps.but(step=lambda s, h, U: np.tanh(s + h)),
-    added_to_the_last=_rnn_by_steps.but(step=lambda s, h, U: h + np.tanh(s + h @ U)),
     late=lambda x, W, U: _zeros_first(_rnn(x, W, U))[..., :-1, :],
     from_the_end=lambda x, W, U: np.ascontiguousarray(_rnn(x[..., ::-1, :], W, U)[..., ::-1, :]),
-    from_one=_rnn_by_steps.but(begin=1.0),
     one_step_back=_one_step_back,
-    logistic=_rnn_by_steps.but(step=lambda s, h, U: 1 / (1 + np.exp(-(s + h @ U)))),
     from_h_0=lambda x, W, U: _zeros_first(_rnn(x, W, U)),
     last_state=lambda x, W, U: _rnn(x, W, U)[..., -1, :],
     time_first=lambda x, W, U: np.moveaxis(_rnn(x, W, U), -2, 0),
 )
 
 
-@adjustable
-def _backward_by_steps(
-    dh: Any, x: Any, W: Any, U: Any, h: Any, *, slope: Any = lambda h: 1 - h**2, carry: Any = lambda total, now, ds: ds,
-    transposed: bool = True, joined: Any = lambda now, late, slope: (now + late) * slope, kept: float = 0.0,
-    dU_of: Any = lambda h, ds: _summed(h[..., :-1, :], ds[..., 1:, :]),
-) -> Any:  # fmt: skip
+def _backward_by_steps(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
     """The backward, step by step; `now` is dh of the step, `late` the gradient from the next one."""
     ds = np.empty_like(h)
     late = np.zeros_like(h[..., 0, :])
     for t in reversed(range(h.shape[-2])):
         now = dh[..., t, :]
-        ds[..., t, :] = joined(now, late, slope(h[..., t, :]))
-        late = kept * late + carry(now + late, now, ds[..., t, :]) @ (U.T if transposed else U)
-    return ds @ W.T, _summed(x, ds), dU_of(h, ds)
+        ds[..., t, :] = (now + late) * (1 - h[..., t, :] ** 2)
+        late = ds[..., t, :] @ U.T
+    return ds @ W.T, _summed(x, ds), _summed(h[..., :-1, :], ds[..., 1:, :])
 
 
-_crossed = _backward_by_steps.but(dU_of=lambda h, ds: _summed(h[..., 1:, :], ds[..., :-1, :]))
+_crossed = changed(_backward_by_steps, "h[..., :-1, :], ds[..., 1:, :] -> h[..., 1:, :], ds[..., :-1, :]")
 
 
 def _from_the_front(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
@@ -173,40 +158,24 @@ def _mean(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
     return dx, dW / x.dtype.type(x.shape[-2]), dU / x.dtype.type(x.shape[-2])
 
 
-WRONG_BACKWARD = dict(
-    all_later_added=_backward_by_steps.but(kept=1.0),
-    carry_past_the_slope=_backward_by_steps.but(joined=lambda now, late, slope: now * slope + late),
-    nothing_carried=_backward_by_steps.but(carry=lambda total, now, ds: 0 * ds),
-    no_slope=_backward_by_steps.but(slope=np.ones_like),
-    slope_without_square=_backward_by_steps.but(slope=lambda h: 1 - h),
-    slope_of_h=_backward_by_steps.but(slope=lambda h: 1 - np.tanh(h) ** 2),
-    slope_of_logistic=_backward_by_steps.but(slope=lambda h: h * (1 - h)),
-    u_not_transposed=_backward_by_steps.but(transposed=False),
-    total_carried=_backward_by_steps.but(carry=lambda total, now, ds: total),
-    own_carried=_backward_by_steps.but(carry=lambda total, now, ds: now),
-    later=_backward_by_steps.but(dU_of=_summed),
+WRONG_BACKWARD = Changes(_backward_by_steps,
     crossed=_crossed,
     against=lambda dh, x, W, U, h: tuple(-gradient for gradient in _rnn_backward(dh, x, W, U, h)),
-    turned=_backward_by_steps.but(dU_of=lambda h, ds: _summed(ds[..., 1:, :], h[..., :-1, :])),
     from_the_front=_from_the_front,
     last_only=_last_only,
     mean=_mean,
 )
 
 
-@adjustable
-def scan_by_pairs(
-    a: Any, b: Any, *, join: Any = lambda early_a, late_a, early_h, late_h: late_a * early_h + late_h,
-    factors: Any = lambda early, late: early * late, grow: Any = lambda step: 2 * step, begin: int = 1,
-) -> Any:  # fmt: skip
+def scan_by_pairs(a: Any, b: Any) -> Any:
     """The scan by joined pairs."""
-    h, step = b.copy(), begin
+    h, step = b.copy(), 1
     while step < b.shape[-2]:
         early_a, late_a = a[..., :-step, :], a[..., step:, :]
         early_h, late_h = h[..., :-step, :], h[..., step:, :]
-        h = np.concatenate([h[..., :step, :], join(early_a, late_a, early_h, late_h)], axis=-2)
-        a = np.concatenate([a[..., :step, :], factors(early_a, late_a)], axis=-2)
-        step = grow(step)
+        h = np.concatenate([h[..., :step, :], late_a * early_h + late_h], axis=-2)
+        a = np.concatenate([a[..., :step, :], early_a * late_a], axis=-2)
+        step = 2 * step
     return h
 
 
@@ -215,96 +184,40 @@ def _quotients(a: Any, b: Any) -> Any:
     return products * np.cumsum(b / products, axis=-2)
 
 
-WRONG_SCAN = dict(
-    as_it_was=scan_by_pairs.but(join=lambda ea, la, eh, lh: ea * eh + lh),
-    states_exchanged=scan_by_pairs.but(join=lambda ea, la, eh, lh: la * lh + eh),
-    early_and_late_exchanged=scan_by_pairs.but(join=lambda ea, la, eh, lh: ea * lh + eh),
-    both_factors=scan_by_pairs.but(join=lambda ea, la, eh, lh: ea * la * eh + lh),
-    no_factor=scan_by_pairs.but(join=lambda ea, la, eh, lh: eh + lh),
-    late_state_missing=scan_by_pairs.but(join=lambda ea, la, eh, lh: la * eh),
-    both_states_multiplied=scan_by_pairs.but(join=lambda ea, la, eh, lh: la * (eh + lh)),
-    late_factor_kept=scan_by_pairs.but(factors=lambda early, late: late),
-    early_factor_kept=scan_by_pairs.but(factors=lambda early, late: early),
-    factors_added=scan_by_pairs.but(factors=lambda early, late: early + late),
-    step_by_one=scan_by_pairs.but(grow=lambda step: step + 1),
-    one_round=scan_by_pairs.but(grow=lambda step: 10**9),
-    quotients=_quotients,
-    begins_with_two=scan_by_pairs.but(begin=2),
-)
+WRONG_SCAN = Changes(scan_by_pairs, quotients=_quotients)
 
 
-@adjustable
-def gru_by_steps(
-    x: Any, W: Any, U: Any, b: Any, c: Any, *, new: Any = lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U + c)),
-    mix: Any = lambda new, z, h: (1 - z) * new + z * h,
-    gate: Any = lambda u: (1 + np.tanh(u / 2)) / 2, order: tuple[int, int, int] = (0, 1, 2),
-    shows: Any = lambda new, h: h, last: Any = lambda h: h,
-) -> Any:  # fmt: skip
-    """The states of a GRU; new(x_t W_n + b_n, h, r, z, U_n, c_n) is the candidate."""
+def gru_by_steps(x: Any, W: Any, U: Any, b: Any, c: Any) -> Any:
+    """The states of a GRU."""
     d = len(U)
     (W_r, W_z, W_n), (U_r, U_z, U_n), (b_r, b_z, b_n), (c_r, c_z, c_n) = (
-        [a[..., i * d : (i + 1) * d] for i in order] for a in (W, U, b, c)
+        [a[..., i * d : (i + 1) * d] for i in (0, 1, 2)] for a in (W, U, b, c)
     )
     h = np.zeros((*x.shape[:-2], d), x.dtype)
     states = []
     for x_t in np.moveaxis(x, -2, 0):
-        r, z = gate(x_t @ W_r + b_r + h @ U_r + c_r), gate(x_t @ W_z + b_z + h @ U_z + c_z)
-        candidate = new(x_t @ W_n + b_n, h, r, z, U_n, c_n)
-        h = mix(candidate, z, h)
-        states.append(shows(candidate, h))
-    return last(np.stack(states, axis=-2))
-
-
-WRONG_GRU = dict(
-    as_it_was=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + c)),
-    c_outside_the_bracket=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U) + c)),
-    c_missing=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U))),
-    c_twice=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U + c) + c)),
-    r_at_h_and_c=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + r * c)),
-    product_twice=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + h @ U + c)),
-    r_at_the_token=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(r * (x + h @ U + c))),
-    no_r=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + h @ U + c)),
-    z_for_r=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + z * (h @ U + c))),
-    one_minus_r=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + (1 - r) * (h @ U + c))),
-    u_transposed=gru_by_steps.but(new=lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U.T + c))),
-    no_tanh=gru_by_steps.but(new=lambda x, h, r, z, U, c: x + r * (h @ U + c)),
-    shares_exchanged=gru_by_steps.but(mix=lambda new, z, h: z * new + (1 - z) * h),
-    whole_candidate=gru_by_steps.but(mix=lambda new, z, h: new + z * h),
-    gates_of_tanh=gru_by_steps.but(gate=np.tanh),
-    blocks_exchanged=gru_by_steps.but(order=(1, 0, 2)),
-    candidates_shown=gru_by_steps.but(shows=lambda new, h: new),
-    last_state=gru_by_steps.but(last=lambda h: h[..., -1, :]),
-)
+        r, z = ((1 + np.tanh(u / 2)) / 2 for u in (x_t @ W_r + b_r + h @ U_r + c_r, x_t @ W_z + b_z + h @ U_z + c_z))
+        candidate = np.tanh(x_t @ W_n + b_n + r * (h @ U_n + c_n))
+        h = (1 - z) * candidate + z * h
+        states.append(h)
+    return np.stack(states, axis=-2)
 
 
 def _pairs(q: Any, k: Any) -> tuple[Any, Any]:
     return q[..., :, None, :], k[..., None, :, :]
 
 
-@adjustable
-def additive_scores(
-    q: Any, k: Any, w: Any, *, both: Any = lambda q, k: np.tanh(q + k), weigh: Any = lambda t, w: t @ w
-) -> Any:
-    """Additive scores; `both` gets q and k with axes (..., n, 1, d) and (..., 1, m, d)."""
-    return weigh(both(*_pairs(q, k)), w)
+def additive_scores(q: Any, k: Any, w: Any) -> Any:
+    """Additive scores."""
+    q, k = _pairs(q, k)
+    return np.tanh(q + k) @ w
 
 
-WRONG_ADDITIVE = dict(
-    no_tanh=additive_scores.but(both=lambda q, k: q + k),
-    sum_of_two_tanh=additive_scores.but(both=lambda q, k: np.tanh(q) + np.tanh(k)),
+WRONG_ADDITIVE = Changes(additive_scores,
     tanh_of_each_product=lambda q, k, w: np.tanh(q @ w)[..., :, None] + np.tanh(k @ w)[..., None, :],
     tanh_of_the_sum=lambda q, k, w: np.tanh(np.sum((_pairs(q, k)[0] + _pairs(q, k)[1]) * w, axis=-1)),
-    subtracted=additive_scores.but(both=lambda q, k: np.tanh(q - k)),
-    multiplied=additive_scores.but(both=lambda q, k: np.tanh(q * k)),
     dot_product=lambda q, k, w: q @ np.swapaxes(k, -1, -2),
     tanh_of_dot_product=lambda q, k, w: np.tanh(q @ np.swapaxes(k, -1, -2)),
-    no_w=additive_scores.but(weigh=lambda t, w: np.sum(t, axis=-1)),
-    mean_for_sum=additive_scores.but(weigh=lambda t, w: np.mean(t * w, axis=-1)),
-    divided_by_root_d=additive_scores.but(weigh=lambda t, w: t @ w / math.sqrt(len(w))),
-    w_squared=additive_scores.but(weigh=lambda t, w: t @ w**2),
-    logistic=additive_scores.but(both=lambda q, k: 1 / (1 + np.exp(-(q + k)))),
-    transposed=additive_scores.but(weigh=lambda t, w: np.swapaxes(t @ w, -1, -2)),
-    weights=additive_scores.but(weigh=lambda t, w: ops.softmax(t @ w)),
     keys_of_the_same_place=lambda q, k, w: np.tanh(q + k) @ w if q.shape == k.shape else np.tanh(q + k[..., :1, :]) @ w,
 )
 
@@ -316,7 +229,7 @@ EXERCISES = PROSE.exercises(
     recurrent_over_attention=Number(lambda: N * D * D / (N * D * N), tolerance=0.001),
     my_rnn_backward=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
     power_of_ten_left=Number(_power_of_ten_left, tolerance=0.0037),         # to one decimal
-    repaired_gru=Function(GRU, tempting=WRONG_GRU),
+    repaired_gru=Function(GRU, tempting=Changes(gru_by_steps)),
     letters_that_fit=Number(_letters, exactly=True),
     my_additive_scores=Function("additive_scores", tempting=WRONG_ADDITIVE),
 )

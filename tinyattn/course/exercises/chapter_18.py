@@ -12,7 +12,7 @@ from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
 from ..costs import counted, peak
 from ..graders import Function, Number
-from ..plain import adjustable, plain_spec
+from ..plain import Changes, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(18)
@@ -45,20 +45,14 @@ def _row_sum(x: Any) -> Any:
     return x.sum(axis=-1, keepdims=True)
 
 
-@adjustable
-def _online(
-    m: Any, l: Any, o: Any, s: Any, v: Any, *,
-    top: Any = lambda m, s: np.maximum(m, _row_max(s)), guard: bool = True, of_l: Any = lambda f: f,
-    of_o: Any = lambda f: f, turned: bool = False, subtracted: Any = lambda s, shift, m: shift,
-    scales_all: bool = False, mean: Any = lambda o, l: o,
-) -> Any:  # fmt: skip
+def _online(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:
     """The state (m, l, o) after one more tile of logits and values."""
-    new = top(m, s)
-    shift = np.where(new == -np.inf, 0, new) if guard else new
-    factor = np.exp(shift - m) if turned else np.exp(m - shift)
-    e = np.exp(s - subtracted(s, shift, m)) * (factor if scales_all else 1)
-    l_, o_ = of_l(factor) * l + _row_sum(e), of_o(factor) * o + e @ v
-    return new, l_, mean(o_, l_)
+    new = np.maximum(m, _row_max(s))
+    shift = np.where(new == -np.inf, 0, new)
+    factor = np.exp(m - shift)
+    e = np.exp(s - shift) * (1)
+    l_, o_ = factor * l + _row_sum(e), factor * o + e @ v
+    return new, l_, o_
 
 
 def _tile(draw: CaseDrawer) -> dict[str, Any]:
@@ -99,27 +93,12 @@ def _finite(factor: Any) -> Any:
     return np.where(np.isposinf(factor), 0, factor)
 
 
-WRONG_ONLINE = dict(
-    no_guard=_online.but(guard=False),
-    old_sums_not_scaled=_online.but(of_l=lambda f: 1, of_o=lambda f: 1),
-    l_not_scaled=_online.but(of_l=lambda f: 1),
-    o_not_scaled=_online.but(of_o=lambda f: 1),
-    factor_inverted=_online.but(turned=True),
-    factor_inverted_and_finite=_online.but(turned=True, of_l=_finite, of_o=_finite),
-    maximum_of_the_tile=_online.but(top=lambda m, s: _row_max(s)),
-    maximum_of_all_queries=_online.but(top=lambda m, s: np.maximum(m, s.max())),
-    tile_maximum_subtracted=_online.but(subtracted=lambda s, shift, m: _row_max(s)),
-    divided=_online.but(mean=lambda o, l: o / l),
-    divided_where_possible=_online.but(mean=lambda o, l: o / np.where(l == 0, 1, l)),
-    old_maximum_subtracted=_online.but(subtracted=lambda s, shift, m: np.where(m == -np.inf, 0, m)),
-    new_sums_scaled=_online.but(scales_all=True),
-    one_maximum_for_all_queries=_online.but(subtracted=lambda s, shift, m: np.max(shift)),
+WRONG_ONLINE = Changes(_online,
     no_maximum=lambda m, l, o, s, v: (m, l + _row_sum(np.exp(s)), o + np.exp(s) @ v),
     maximum_not_subtracted=lambda m, l, o, s, v: (
         np.maximum(m, _row_max(s)), l + _row_sum(np.exp(s)), o + np.exp(s) @ v
     ),
     afterwards=_afterwards,
-    floor_returned=_online.but(top=lambda m, s: np.maximum(np.maximum(m, _row_max(s)), -1e30)),
     each_tile_normalised=lambda m, l, o, s, v: (_online(m, l, o, s, v)[0], l + 1, o + ops.softmax(s) @ v),
     features_reversed=lambda m, l, o, s, v: (*_online(m, l, o, s, v)[:2], _online(m, l, o, s, v)[2][:, ::-1]),
     old_state_ignored=lambda m, l, o, s, v: (
@@ -129,19 +108,14 @@ WRONG_ONLINE = dict(
 
 
 # my_tile_gradients
-@adjustable
-def _gradients(
-    dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any, *,
-    p_of: Any = lambda s, L: np.exp(s - L), ds_of: Any = lambda p, dp, D: p * (dp - D),
-    divisor: Any = lambda q, k, v: math.sqrt(q.shape[-1]), dv_of: Any = lambda p, ds, dout: p.T @ dout,
-    order: tuple[int, int, int] = (0, 1, 2), of_k: bool = True,
-) -> Any:  # fmt: skip
+def _gradients(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) -> Any:
     """The share of one tile in dq, dk and dv."""
-    p = p_of(s, L)
-    ds = ds_of(p, dout @ v.T, D)
-    scaled = ds / divisor(q, k, v)
-    gradients = scaled @ k, (scaled if of_k else ds).T @ q, dv_of(p, ds, dout)
-    return tuple(gradients[i] for i in order)
+    p = np.exp(s - L)
+    dp = dout @ v.T
+    ds = p * (dp - D)
+    scaled = ds / math.sqrt(q.shape[-1])
+    dq, dk, dv = scaled @ k, (scaled).T @ q, p.T @ dout
+    return dq, dk, dv
 
 
 def _part_of_a_row(draw: CaseDrawer) -> dict[str, Any]:
@@ -175,30 +149,9 @@ TILE_GRADIENTS = plain_spec(
 )  # fmt: skip
 
 
-WRONG_TILE = dict(
-    softmax_of_the_tile=_gradients.but(p_of=lambda s, L: ops.softmax(s)),
-    divided_by_the_tiles_sum=_gradients.but(p_of=lambda s, L: np.exp(s) / _row_sum(np.exp(s))),
-    overflows=_gradients.but(p_of=lambda s, L: np.exp(s) / np.exp(L)),
-    divided_by_the_logarithm=_gradients.but(p_of=lambda s, L: np.exp(s) / L),
-    l_ignored=_gradients.but(p_of=lambda s, L: np.exp(s)),
-    l_added=_gradients.but(p_of=lambda s, L: np.exp(s + L)),
-    row_sum_of_the_tile=_gradients.but(ds_of=lambda p, dp, D: p * (dp - _row_sum(p * dp))),
-    d_ignored=_gradients.but(ds_of=lambda p, dp, D: p * dp),
-    d_not_weighted=_gradients.but(ds_of=lambda p, dp, D: p * dp - D),
-    d_added=_gradients.but(ds_of=lambda p, dp, D: p * (dp + D)),
+WRONG_TILE = Changes(_gradients,
     scaled_again=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, s / math.sqrt(q.shape[-1]), L, D),
     logits_unmasked=lambda dout, q, k, v, s, L, D: _gradients(dout, q, k, v, q @ k.T / math.sqrt(q.shape[-1]), L, D),
-    not_scaled=_gradients.but(divisor=lambda q, k, v: 1),
-    dk_not_scaled=_gradients.but(of_k=False),
-    divided_by_d=_gradients.but(divisor=lambda q, k, v: q.shape[-1]),
-    root_of_the_keys=_gradients.but(divisor=lambda q, k, v: math.sqrt(len(k))),
-    dv_of_ds=_gradients.but(dv_of=lambda p, ds, dout: ds.T @ dout),
-    dv_of_ds_scaled=_gradients.but(dv_of=lambda p, ds, dout: ds.T @ dout / math.sqrt(dout.shape[-1])),
-    exponent_turned=_gradients.but(p_of=lambda s, L: np.exp(L - s)),
-    scaled_by_values=_gradients.but(divisor=lambda q, k, v: math.sqrt(v.shape[-1])),
-    dv_first=_gradients.but(order=(2, 0, 1)),
-    dk_first=_gradients.but(order=(1, 0, 2)),
-    order_reversed=_gradients.but(order=(2, 1, 0)),
 )
 
 
@@ -277,23 +230,12 @@ FEATURES = plain_spec(
     atol=lambda case: 100 * rounding(case["v"].dtype, case["v"].size, 4 * largest(case["v"], 1)))  # fmt: skip
 
 
-@adjustable
-def _recurrence(
-    a: Any, b: Any, v: Any, *,
-    before: bool = False, divides: Any = lambda y, a, z, t: y / (a @ z), grows: Any = lambda S, new: S + new,
-    sums: Any = lambda z, b: z + b, all_first: bool = False,
-) -> Any:  # fmt: skip
+def _recurrence(a: Any, b: Any, v: Any) -> Any:
     """The recurrence, token by token."""
     S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), np.zeros_like(v)
-    if all_first:
-        S, z = b.T @ v, b.sum(axis=0)
     for t in range(len(v)):
-        if before:
-            out[t] = divides(a[t] @ S, a[t], z, t)
-        if not all_first:
-            S, z = grows(S, np.outer(b[t], v[t])), sums(z, b[t])
-        if not before:
-            out[t] = divides(a[t] @ S, a[t], z, t)
+        S, z = S + np.outer(b[t], v[t]), z + b[t]
+        out[t] = a[t] @ S / (a[t] @ z)
     return out
 
 
@@ -310,17 +252,7 @@ def _keeps_no_square(answer: Any) -> str:
     )
 
 
-WRONG_LINEAR = dict(
-    read_too_early=_recurrence.but(before=True, divides=lambda y, a, z, t: y / max(a @ z, 1e-9)),
-    read_too_early_unguarded=_recurrence.but(before=True),
-    all_keys_at_once=_recurrence.but(all_first=True),
-    not_divided=_recurrence.but(divides=lambda y, a, z, t: y),
-    divided_by_the_count=_recurrence.but(divides=lambda y, a, z, t: y / (t + 1)),
-    query_not_in_denominator=_recurrence.but(divides=lambda y, a, z, t: y / z.sum()),
-    product_of_sums=_recurrence.but(divides=lambda y, a, z, t: y / (a.sum() * z.sum())),
-    state_forgets=_recurrence.but(grows=lambda S, new: new),
-    denominator_forgets=_recurrence.but(sums=lambda z, b: b),
-    both_forget=_recurrence.but(grows=lambda S, new: new, sums=lambda z, b: b),
+WRONG_LINEAR = Changes(_recurrence,
     queries_and_keys_exchanged=lambda a, b, v: _linear(b, a, v),
     from_the_end=lambda a, b, v: _linear(a[::-1], b[::-1], v[::-1])[::-1],
     softmax=lambda a, b, v: ops.softmax(a @ b.T, np.tri(len(v), dtype=bool)) @ v,

@@ -11,7 +11,7 @@ from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
 from ..graders import Function, Judge, Number
-from ..plain import adjustable, plain_spec
+from ..plain import Changes, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(19)
@@ -25,20 +25,14 @@ def _held(delta: float, state: float) -> float:
 
 
 # my_chunk
-@adjustable
-def _chunk(
-    S: Any, q: Any, k: Any, v: Any, lam: float, *,
-    inside: Any = lambda age, lam: np.where(age >= 0, lam ** np.maximum(age, 0), 0.0),
-    before: Any = lambda i, lam: lam ** (i + 1), kept: Any = lambda c, lam: lam**c,
-    added: Any = lambda i, c, lam: lam ** (c - 1 - i), of_y: Any = lambda y, S: y, order: tuple[int, int] = (0, 1),
-) -> Any:  # fmt: skip
-    """-> y of the chunk, and the state after it; the functions give the powers of λ."""
+def _chunk(S: Any, q: Any, k: Any, v: Any, lam: float) -> Any:
+    """-> y of the chunk, and the state after it."""
     c = len(q)
     i = np.arange(c)
-    y = (inside(i[:, None] - i, lam) * (q @ k.T)) @ v + before(i, lam)[:, None] * (q @ S)
-    new = kept(c, lam) * S + (k * added(i, c, lam)[:, None]).T @ v
-    both = of_y(y, q @ new), new
-    return tuple(both[place] for place in order)
+    age = i[:, None] - i
+    y = (np.where(age >= 0, lam ** np.maximum(age, 0), 0.0) * (q @ k.T)) @ v + (lam ** (i + 1))[:, None] * (q @ S)
+    new = lam ** c * S + (k * (lam ** (c - 1 - i))[:, None]).T @ v
+    return y, new
 
 
 def _of_chunk(draw: CaseDrawer) -> dict[str, Any]:
@@ -57,31 +51,6 @@ CHUNK = plain_spec(
     atol=lambda case: _atol(case, 3))  # fmt: skip
 
 
-WRONG_CHUNK = dict(
-    state_not_read=_chunk.but(before=lambda i, lam: 0.0 * i),
-    state_not_decayed=_chunk.but(before=lambda i, lam: lam ** (0 * i)),
-    one_decay_missing=_chunk.but(before=lambda i, lam: lam**i),
-    one_decay_for_all=_chunk.but(before=lambda i, lam: lam ** (0 * i + 1)),
-    decay_reversed=_chunk.but(before=lambda i, lam: lam ** (len(i) - i)),
-    inside_not_decayed=_chunk.but(inside=lambda age, lam: (age >= 0) * 1.0),
-    inside_one_too_many=_chunk.but(inside=lambda age, lam: np.where(age >= 0, lam ** np.maximum(age + 1, 0), 0.0)),
-    later_tokens_leak=_chunk.but(inside=lambda age, lam: lam ** abs(age)),
-    later_tokens_leak_and_grow=_chunk.but(inside=lambda age, lam: lam ** (1.0 * age)),
-    other_triangle=_chunk.but(inside=lambda age, lam: np.where(age <= 0, lam ** (1.0 * age), 0.0)),
-    no_diagonal=_chunk.but(inside=lambda age, lam: np.where(age > 0, lam ** np.maximum(age, 0), 0.0)),
-    old_state_not_decayed=_chunk.but(kept=lambda c, lam: 1.0),
-    old_state_decayed_once=_chunk.but(kept=lambda c, lam: lam),
-    old_state_one_decay_missing=_chunk.but(kept=lambda c, lam: lam ** (c - 1)),
-    old_state_gone=_chunk.but(kept=lambda c, lam: 0.0),
-    written_not_decayed=_chunk.but(added=lambda i, c, lam: lam ** (0 * i)),
-    written_decay_reversed=_chunk.but(added=lambda i, c, lam: lam**i),
-    written_one_too_many=_chunk.but(added=lambda i, c, lam: lam ** (c - i)),
-    state_of_the_end=_chunk.but(of_y=lambda y, read: read),
-    divided=_chunk.but(of_y=lambda y, read: y / (1e-9 + abs(y).sum(axis=-1, keepdims=True))),
-    exchanged=_chunk.but(order=(1, 0)),
-)
-
-
 # my_state_backward
 def _states(lam: Any, k: Any, v: Any) -> list[Any]:
     """S_0 = 0, S_1, .., S_n."""
@@ -91,25 +60,18 @@ def _states(lam: Any, k: Any, v: Any) -> list[Any]:
     return states
 
 
-@adjustable
-def _gradients(
-    dy: Any, lam: Any, q: Any, k: Any, v: Any, *,
-    carry: Any = lambda G, lam, t: lam[t] * G, direct: Any = lambda q, dy: np.outer(q, dy),
-    of_lam: Any = lambda G, direct, S, new: np.sum(G * S), of_q: Any = lambda S, new, dy: new @ dy,
-    of_k: Any = lambda G, direct, v: G @ v, of_v: Any = lambda G, direct, k, q: k @ G,
-    order: tuple[int, ...] = (0, 1, 2, 3), forwards: bool = False,
-) -> Any:  # fmt: skip
+def _gradients(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
     """-> dlam, dq, dk, dv; G is the gradient of the state."""
     S, G = _states(lam, k, v), np.zeros((k.shape[1], v.shape[1]), k.dtype)
-    dlam, dq, dk, dv = gradients = [np.zeros_like(x) for x in (lam, q, k, v)]
+    dlam, dq, dk, dv = [np.zeros_like(x) for x in (lam, q, k, v)]
     times = range(len(lam))
-    for t in times if forwards else reversed(times):
-        here = direct(q[t], dy[t])
+    for t in reversed(times):
+        here = np.outer(q[t], dy[t])
         G = G + here
-        dlam[t], dq[t] = of_lam(G, here, S[t], S[t + 1]), of_q(S[t], S[t + 1], dy[t])
-        dk[t], dv[t] = of_k(G, here, v[t]), of_v(G, here, k[t], q[t])
-        G = carry(G, lam, t)
-    return tuple(gradients[place] for place in order)
+        dlam[t], dq[t] = np.sum(G * S[t]), S[t + 1] @ dy[t]
+        dk[t], dv[t] = G @ v[t], k[t] @ G
+        G = lam[t] * G
+    return dlam, dq, dk, dv
 
 
 def _of_states(draw: CaseDrawer) -> dict[str, Any]:
@@ -129,27 +91,7 @@ def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
     return dlam, dy @ _states(lam, k, v)[-1].T, dk, dv
 
 
-WRONG_BACKWARD = dict(
-    nothing_carried=_gradients.but(carry=lambda G, lam, t: 0 * G),
-    carried_undecayed=_gradients.but(carry=lambda G, lam, t: G),
-    decay_of_the_earlier=_gradients.but(carry=lambda G, lam, t: lam[t - 1] * G if t else G),
-    decay_twice=_gradients.but(carry=lambda G, lam, t: lam[t] * lam[t] * G),
-    dlam_of_the_new_state=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(G * new)),
-    dlam_of_y_alone=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(direct * S)),
-    dlam_without_state=_gradients.but(of_lam=lambda G, direct, S, new: np.sum(G)),
-    dlam_mean=_gradients.but(of_lam=lambda G, direct, S, new: np.mean(G * S)),
-    dq_of_the_old_state=_gradients.but(of_q=lambda S, new, dy: S @ dy),
-    at_the_end=_at_the_end,
-    dq_of_the_change=_gradients.but(of_q=lambda S, new, dy: (new - S) @ dy),
-    dk_of_y_alone=_gradients.but(of_k=lambda G, direct, v: direct @ v),
-    dv_of_y_alone=_gradients.but(of_v=lambda G, direct, k, q: k @ direct),
-    dk_and_dv_of_y_alone=_gradients.but(of_k=lambda G, direct, v: direct @ v, of_v=lambda G, direct, k, q: k @ direct),
-    q_for_k=_gradients.but(of_v=lambda G, direct, k, q: q @ G),
-    forwards=_gradients.but(forwards=True),
-    all_signs_turned=_gradients.but(direct=lambda q, dy: -np.outer(q, dy), of_q=lambda S, new, dy: -new @ dy),
-    dlam_last=_gradients.but(order=(1, 2, 3, 0)),
-    dv_before_dk=_gradients.but(order=(0, 1, 3, 2)),
-)
+WRONG_BACKWARD = Changes(_gradients, at_the_end=_at_the_end)
 
 
 # shifts_change_nothing
@@ -229,7 +171,7 @@ WRONG_FORMS = dict(
 
 
 EXERCISES = PROSE.exercises(
-    my_chunk=Function(CHUNK, tempting=WRONG_CHUNK),
+    my_chunk=Function(CHUNK, tempting=Changes(_chunk)),
     my_state_backward=Function(STATE_GRADIENTS, tempting=WRONG_BACKWARD),
     shifts_change_nothing=Judge(shifts_change_nothing, RIGHT_FORMS, WRONG_FORMS),
     held_state=Number(_held, tolerance=0.0035),             # to two decimals

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
 from ..graders import Function, Number
-from ..plain import adjustable, plain_spec
+from ..plain import Changes, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(20)
@@ -19,17 +18,11 @@ GRID, SIDE, WIDTH = 56, 7, 96                # of window_saving: Swin's first st
 
 
 # my_patch_gradients
-@adjustable
-def _patch_gradients(
-    dy: Any, x: Any, W: Any, *,
-    rows_of: Any = ops.patchify, back: Any = ops.patchify_backward,
-    dW_of: Any = lambda rows, dy, W: (rows.T @ dy).reshape(W.shape), flat: Any = lambda W: W.reshape(-1, W.shape[-1]),
-    of_dx: float = 1.0, exchanged: bool = False,
-) -> Any:  # fmt: skip
+def _patch_gradients(dy: Any, x: Any, W: Any) -> Any:
     """-> dx, dW of y = patches(x) W."""
-    dx = of_dx * back(dy @ flat(W).T, x, len(W))
-    dW = dW_of(rows_of(x, len(W)), dy, W)
-    return (dW, dx) if exchanged else (dx, dW)
+    dx = 1.0 * ops.patchify_backward(dy @ W.reshape(-1, W.shape[-1]).T, x, len(W))
+    dW = (ops.patchify(x, len(W)).T @ dy).reshape(W.shape)
+    return dx, dW
 
 
 def _patches_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -63,27 +56,6 @@ def _spread(dp: Any, x: Any, P: int) -> Any:
     return ops.patchify_backward(np.broadcast_to(mean, (len(dp), P * P, mean.shape[-1])).reshape(dp.shape), x, P)
 
 
-WRONG_PATCHES = dict(
-    reshape_alone=_patch_gradients.but(back=lambda dp, x, P: dp.reshape(x.shape)),
-    turned_inside=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvxyc")),
-    turned_patches=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "vuyxc")),
-    channels_first_back=_patch_gradients.but(back=lambda dp, x, P: _put_back(dp, x, P, "uvcyx")),
-    spread=_patch_gradients.but(back=_spread),
-    dw_of_rows_of_the_image=_patch_gradients.but(rows_of=lambda x, P: x.reshape(-1, P * P * x.shape[-1])),
-    columns_first=_patch_gradients.but(rows_of=_columns_first),
-    channels_first=_patch_gradients.but(flat=lambda W: W.transpose(2, 0, 1, 3).reshape(-1, W.shape[-1])),
-    dw_flat=_patch_gradients.but(dW_of=lambda rows, dy, W: rows.T @ dy),
-    dw_of_the_transpose=_patch_gradients.but(dW_of=lambda rows, dy, W: (dy.T @ rows).reshape(W.shape)),
-    dw_mean=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows.T @ dy).reshape(W.shape) / len(dy)),
-    dw_of_the_first=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[:1].T @ dy[:1]).reshape(W.shape)),
-    dw_of_the_last=_patch_gradients.but(dW_of=lambda rows, dy, W: (rows[-1:].T @ dy[-1:]).reshape(W.shape)),
-    dw_zero=_patch_gradients.but(dW_of=lambda rows, dy, W: np.zeros_like(W)),
-    dx_zero=_patch_gradients.but(of_dx=0.0),
-    sign_of_dx=_patch_gradients.but(of_dx=-1.0),
-    exchanged=_patch_gradients.but(exchanged=True),
-)
-
-
 # my_attention_distance
 def _places(n: int, columns: int) -> tuple[Any, Any]:
     """Rows down and columns to the right, from patch i to patch j: (n, n) each."""
@@ -91,14 +63,11 @@ def _places(n: int, columns: int) -> tuple[Any, Any]:
     return y - y[:, None], x - x[:, None]
 
 
-@adjustable
-def _attention_distance(
-    p: Any, columns: int, *, far: Any = np.hypot, side: Any = lambda n, columns: columns,
-    mean: Any = lambda p, d: (p * d).sum(axis=-1).mean(axis=-1),
-) -> Any:  # fmt: skip
-    """The mean distance of each head; far(rows down, columns to the right) is the distance of two patches."""
+def _attention_distance(p: Any, columns: int) -> Any:
+    """The mean distance of each head."""
     n = p.shape[-1]
-    return mean(p, far(*_places(n, side(n, columns))))
+    down, right = _places(n, columns)
+    return (p * np.hypot(down, right)).sum(axis=-1).mean(axis=-1)
 
 
 def _grid_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -128,24 +97,10 @@ def _without_itself(p: Any, d: Any) -> Any:
     return (others * d).sum(axis=-1).mean(axis=-1) / np.maximum(others.sum(axis=-1).mean(axis=-1), 1e-9)
 
 
-WRONG_DISTANCE = dict(
-    city_blocks=_attention_distance.but(far=lambda dy, dx: abs(dy) + abs(dx)),
-    larger_of_the_two=_attention_distance.but(far=lambda dy, dx: np.maximum(abs(dy), abs(dx))),
-    root_missing=_attention_distance.but(far=lambda dy, dx: dy**2 + dx**2),
+WRONG_DISTANCE = Changes(_attention_distance,
     patch_numbers_subtracted=lambda p, columns: (
         (p * abs(np.subtract.outer(*[np.arange(p.shape[-1])] * 2))).sum(axis=-1).mean(axis=-1)
     ),
-    rows_for_columns=_attention_distance.but(side=lambda n, c: max(1, n // c)),
-    square_grid=_attention_distance.but(side=lambda n, c: math.isqrt(n)),
-    queries_summed=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=(-1, -2))),
-    mean_over_keys=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=(-1, -2))),
-    divided_too_often=_attention_distance.but(mean=lambda p, d: (p * d).mean(axis=-1).sum(axis=-1) / p.shape[-1] ** 2),
-    weights_ignored=_attention_distance.but(mean=lambda p, d: np.full(len(p), d.mean())),
-    mean_over_heads=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1).mean()),
-    every_query=_attention_distance.but(mean=lambda p, d: (p * d).sum(axis=-1)),
-    largest_weight_alone=_attention_distance.but(mean=_of_the_largest),
-    root_mean_square=_attention_distance.but(mean=lambda p, d: np.sqrt((p * d**2).sum(axis=-1).mean(axis=-1))),
-    without_itself=_attention_distance.but(mean=_without_itself),
     to_the_mean_place=_to_the_mean_place,
 )
 
@@ -158,14 +113,11 @@ def _window_saving() -> float:
 
 
 # repaired_windows
-@adjustable
-def _windows(
-    height: int, width: int, window: int, shift: int, *, shifted: Any = lambda place, s: place - s,
-    cells: Any = lambda y, x, H, W, w: (y // w, x // w), both: Any = lambda rows, columns: rows & columns,
-) -> Any:  # fmt: skip
-    """The (n, n) mask of pairs in one window; `both` joins pairs in one row and in one column of windows."""
-    y, x = (shifted(place, shift) for place in np.divmod(np.arange(height * width), width))
-    return both(*(c[:, None] == c for c in cells(y, x, height, width, window)))
+def _windows(height: int, width: int, window: int, shift: int) -> Any:
+    """The (n, n) mask of pairs in one window."""
+    y, x = (place - shift for place in np.divmod(np.arange(height * width), width))
+    row, column = y // window, x // window
+    return (row[:, None] == row) & (column[:, None] == column)
 
 
 def _windows_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -184,17 +136,8 @@ def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
     return _windows(height, width, window, shift) & ((y >= shift) & (x >= shift))
 
 
-WRONG_WINDOWS = dict(
-    rolled=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x % W // w)),
-    left_and_right_share=_windows.but(cells=lambda y, x, H, W, w: (y // w, x % W // w)),
-    top_and_bottom_share=_windows.but(cells=lambda y, x, H, W, w: (y % H // w, x // w)),
+WRONG_WINDOWS = Changes(_windows,
     other_way=lambda height, width, window, shift: _windows(height, width, window, -shift),
-    rounded_towards_zero=_windows.but(cells=lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
-    not_shifted=_windows.but(shifted=lambda place, s: place),
-    either_row_or_column=_windows.but(both=lambda rows, columns: rows | columns),
-    rows_alone=_windows.but(cells=lambda y, x, H, W, w: (y // w, y // w)),
-    columns_alone=_windows.but(cells=lambda y, x, H, W, w: (x // w, x // w)),
-    mask_turned=_windows.but(both=lambda rows, columns: ~(rows & columns)),
     rows_and_columns_swapped=lambda height, width, window, shift: _windows(width, height, window, shift),
     and_the_grid_that_stood=lambda height, width, window, shift: (
         _windows(height, width, window, shift) & _windows(height, width, window, 0)
@@ -203,7 +146,6 @@ WRONG_WINDOWS = dict(
         _windows(height, width, window, shift) | _windows(height, width, window, 0)
     ),
     without_borders=_without_borders,
-    places_in_the_window=_windows.but(cells=lambda y, x, H, W, w: (y % w, x % w)),
     zeros_and_infinities=lambda height, width, window, shift: (
         np.where(_windows(height, width, window, shift), 0.0, -np.inf)
     ),
@@ -211,7 +153,7 @@ WRONG_WINDOWS = dict(
 
 
 EXERCISES = PROSE.exercises(
-    my_patch_gradients=Function(PATCHES, tempting=WRONG_PATCHES),
+    my_patch_gradients=Function(PATCHES, tempting=Changes(_patch_gradients)),
     my_attention_distance=Function(DISTANCE, tempting=WRONG_DISTANCE),
     window_saving=Number(_window_saving, tolerance=0.03),
     repaired_windows=Function(WINDOWS, tempting=WRONG_WINDOWS),

@@ -15,7 +15,7 @@ from ..costs import counted, peak
 from ..device import device, run
 from ..exercise import WRONG, Grade
 from ..graders import Function, Judge, Number
-from ..plain import adjustable, plain_spec
+from ..plain import Changes, changed, plain_spec
 from ..prose import Prose
 from .chapter_10 import WRONG_FACTOR, _factor
 
@@ -100,21 +100,15 @@ WRONG_CLIP = {name: _scaled_by(factor) for name, factor in WRONG_FACTOR.items() 
 
 
 # my_sum_rows
-@adjustable
-def _sum_rows(
-    ids: Any, dy: Any, V: Any, *,
-    ordered: Any = lambda xp, dy, order: xp.take(dy, order, axis=0), sorts: Any = lambda xp, ids: xp.argsort(ids),
-    begins: Any = lambda xp, ids, rows: xp.searchsorted(ids, rows, side="left"),
-    ends: Any = lambda xp, ids, rows: xp.searchsorted(ids, rows, side="right"),
-    sums: Any = lambda xp, c, begin, end: c[end] - c[begin], first: int = 0,
-) -> Any:  # fmt: skip
+def _sum_rows(ids: Any, dy: Any, V: Any) -> Any:
     """Sorted by id, each row of dE is a difference of two running sums."""
     xp = get_xp(dy)
-    order = sorts(xp, ids)
-    sorted_ids, rows = xp.take(ids, order), xp.arange(first, first + V)
+    order = xp.argsort(ids)
+    sorted_ids, rows = xp.take(ids, order), xp.arange(V)
     zero = xp.zeros((1, dy.shape[1]), dtype=xp.float64)
-    c = xp.concatenate([zero, xp.cumsum(ordered(xp, dy, order).astype(xp.float64), axis=0)])
-    return sums(xp, c, begins(xp, sorted_ids, rows), ends(xp, sorted_ids, rows)).astype(dy.dtype)
+    c = xp.concatenate([zero, xp.cumsum(xp.take(dy, order, axis=0).astype(xp.float64), axis=0)])
+    begin, end = xp.searchsorted(sorted_ids, rows, side='left'), xp.searchsorted(sorted_ids, rows, side='right')
+    return (c[end] - c[begin]).astype(dy.dtype)
 
 
 def _some_ids(draw: CaseDrawer) -> dict[str, Any]:
@@ -177,20 +171,12 @@ def _counts(ids: Any, V: Any) -> Any:
     return np.maximum(np.bincount(ids, minlength=V), 1)[:, None]
 
 
-WRONG_SUM_ROWS = dict(
+WRONG_SUM_ROWS = Changes(_sum_rows,
     last_one_stays=_assigned,
     first_one_stays=lambda ids, dy, V: _assigned(ids[::-1], dy[::-1], V),
-    values_not_sorted=_sum_rows.but(ordered=lambda xp, dy, order: dy),
     ids_not_sorted=lambda ids, dy, V: (c := np.cumsum(np.vstack([0 * dy[:1], dy]), axis=0))[
         np.searchsorted(ids, np.arange(V), side="right").clip(0, len(dy))
     ] - c[np.searchsorted(ids, np.arange(V)).clip(0, len(dy))],
-    order_inverted=_sum_rows.but(ordered=lambda xp, dy, order: dy[np.argsort(order)]),
-    ends_too_early=_sum_rows.but(sums=lambda xp, c, begin, end: c[np.maximum(end - 1, begin)] - c[begin]),
-    begins_too_late=_sum_rows.but(sums=lambda xp, c, begin, end: c[end] - c[np.minimum(begin + 1, end)]),
-    running_sums=_sum_rows.but(sums=lambda xp, c, begin, end: c[end]),
-    sums_of_earlier_ids=_sum_rows.but(sums=lambda xp, c, begin, end: c[begin]),
-    differences_turned_round=_sum_rows.but(sums=lambda xp, c, begin, end: c[begin] - c[end]),
-    counted_from_1=_sum_rows.but(first=1),
     rows_of_ids_alone=lambda ids, dy, V: _added(np.unique(ids, return_inverse=True)[1], dy, len(np.unique(ids))),
     means=lambda ids, dy, V: _added(ids, dy, V) / _counts(ids, V),
     counts_alone=lambda ids, dy, V: _added(ids, np.ones_like(dy), V),
@@ -211,14 +197,11 @@ def _number(key: Any, rows: Any, places: Any, of_row: Any = OF_ROW, of_width: An
     return np.asarray(key, np.uint64) + of_row * rows[:, None] + of_width * places
 
 
-@adjustable
-def _keep_mask(
-    key: Any, rows: Any, width: Any, rate: Any, *,
-    number: Any = lambda key, rows, width: _number(key, rows, np.arange(1, width + 1)), mixes: Any = _mixed,
-    share: Any = lambda bits: (bits >> np.uint64(11)) / 2.0**53, keeps: Any = lambda share, rate: share >= rate,
-) -> Any:  # fmt: skip
+def _keep_mask(key: Any, rows: Any, width: Any, rate: Any) -> Any:
     """Which entries are kept, by a hash of the key, of whose row it is and of the place in it."""
-    return keeps(share(mixes(number(key, rows, width))), rate)
+    bits = _mixed(_number(key, rows, np.arange(1, width + 1)))
+    shares = (bits >> np.uint64(11)) / 2.0 ** 53
+    return shares >= rate
 
 
 def _some_rows(draw: CaseDrawer) -> dict[str, Any]:
@@ -238,34 +221,7 @@ def _as_floats(key: Any, rows: Any, width: Any) -> Any:
     return np.fmod(number, 2.0**64).astype(np.uint64)
 
 
-WRONG_KEEP_MASK = dict(
-    place_in_the_batch=_keep_mask.but(number=lambda key, rows, width: _number(
-        key, np.arange(len(rows)), np.arange(1, width + 1)
-    )),
-    place_in_the_batch_from_1=_keep_mask.but(number=lambda key, rows, width: _number(
-        key, np.arange(1, len(rows) + 1), np.arange(1, width + 1)
-    )),
-    places_from_0=_keep_mask.but(number=lambda key, rows, width: _number(key, rows, np.arange(width))),
-    rows_from_1=_keep_mask.but(number=lambda key, rows, width: _number(key, rows + 1, np.arange(1, width + 1))),
-    key_ignored=_keep_mask.but(number=lambda key, rows, width: _number(0, rows, np.arange(1, width + 1))),
-    rows_ignored=_keep_mask.but(number=lambda key, rows, width: _number(key, 0 * rows, np.arange(1, width + 1))),
-    places_ignored=_keep_mask.but(number=lambda key, rows, width: _number(key, rows, np.zeros(width))),
-    numbered_by_width=_keep_mask.but(number=lambda key, rows, width: _number(
-        key, rows * width, np.arange(1, width + 1), of_row=OF_WIDTH
-    )),
-    multipliers_exchanged=_keep_mask.but(number=lambda key, rows, width: _number(
-        key, rows, np.arange(1, width + 1), of_row=OF_WIDTH, of_width=OF_ROW
-    )),
-    multipliers_left_out=_keep_mask.but(number=lambda key, rows, width: _number(
-        key, rows, np.arange(1, width + 1), of_row=np.uint64(1), of_width=np.uint64(1)
-    )),
-    floats_on_the_way=_keep_mask.but(number=_as_floats),
-    not_mixed=_keep_mask.but(mixes=lambda z: z),
-    mixed_twice=_keep_mask.but(mixes=lambda z: _mixed(_mixed(z))),
-    turned_round=_keep_mask.but(keeps=lambda share, rate: share < rate),
-    kept_by_the_rate=_keep_mask.but(keeps=lambda share, rate: share >= 1 - rate),
-    half_of_all=_keep_mask.but(keeps=lambda share, rate: share >= 0.5),
-    lowest_bits=_keep_mask.but(share=lambda bits: (bits & np.uint64(2**53 - 1)) / 2.0**53),
+WRONG_KEEP_MASK = Changes(_keep_mask,
     transposed=lambda key, rows, width, rate: _keep_mask(key, np.arange(width), len(rows), rate)
     if len(rows) == width else _keep_mask(key, rows, width, rate).T,
     one_stream=lambda key, rows, width, rate: np.random.default_rng(key).random((len(rows), width)) >= rate,
@@ -311,8 +267,10 @@ RIGHT_MASKS = dict(
 )
 WRONG_MASKS = dict(
     one_stream=_one_stream,
-    place_in_the_batch=WRONG_KEEP_MASK["place_in_the_batch"],
-    numbered_by_width=WRONG_KEEP_MASK["numbered_by_width"],
+    place_in_the_batch=lambda key, rows, width, rate: _keep_mask(key, np.arange(len(rows)), width, rate),
+    numbered_by_width=changed(
+        _keep_mask, "key, rows, np.arange(1, width + 1) -> key, rows * width, np.arange(1, width + 1), OF_WIDTH"
+    ),
     by_the_size=lambda key, rows, width, rate: _keep_mask(key + len(rows), rows, width, rate),
     from_the_end=lambda key, rows, width, rate: _keep_mask(key, rows, width, rate)[:, ::-1],
     by_rank=lambda key, rows, width, rate: _keep_mask(key, np.argsort(np.argsort(rows)), width, rate),

@@ -14,7 +14,7 @@ from ...check.property import largest
 from ..costs import counted, peak, steps
 from ..exercise import WRONG, Grade
 from ..graders import Function, Judge, Number
-from ..plain import adjustable, plain_spec
+from ..plain import Changes, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(22)
@@ -47,16 +47,10 @@ def _together(x: Any) -> Any:
     return x.swapaxes(1, 2).reshape(batch, n, heads * d)
 
 
-@adjustable
-def _heads(
-    q: Any, k: Any, v: Any, heads: Any, *,
-    apart: Any = _apart, together: Any = _together, weights: Any = ops.softmax,
-    scale: Any = lambda d, heads: 1 / math.sqrt(d), scores: Any = lambda q, k: q @ _transposed(k),
-    mixed: Any = lambda p, v: p @ v,
-) -> Any:  # fmt: skip
+def _heads(q: Any, k: Any, v: Any, heads: Any) -> Any:
     """All heads in one product."""
-    q, k, v = (apart(x, heads) for x in (q, k, v))
-    return together(mixed(weights(scores(q, k) * np.asarray(scale(q.shape[-1], heads), q.dtype)), v))
+    q, k, v = (_apart(x, heads) for x in (q, k, v))
+    return _together(ops.softmax(q @ _transposed(k) * np.asarray(1 / math.sqrt(q.shape[-1]), q.dtype)) @ v)
 
 
 def _some_heads(draw: CaseDrawer) -> dict[str, Any]:
@@ -94,45 +88,22 @@ def _not_joined(x: Any) -> Any:
     return x.reshape(batch, n, heads * d)
 
 
-WRONG_HEADS = dict(
-    not_exchanged=_heads.but(apart=lambda x, h: x.reshape(x.shape[0], h, x.shape[1], -1)),
-    not_exchanged_back=_heads.but(together=_not_joined),
-    neither_exchanged=_heads.but(apart=lambda x, h: x.reshape(x.shape[0], h, x.shape[1], -1), together=_not_joined),
-    every_hth_feature=_heads.but(apart=lambda x, h: np.moveaxis(x.reshape(*x.shape[:2], -1, h), -1, 1)),
-    joined_by_feature=_heads.but(together=lambda x: np.moveaxis(x, 1, -1).reshape(x.shape[0], x.shape[2], -1)),
-    divided_by_all_features=_heads.but(scale=lambda d, h: 1 / math.sqrt(d * h)),
-    not_divided=_heads.but(scale=lambda d, h: 1),
-    divided_without_root=_heads.but(scale=lambda d, h: 1 / d),
-    multiplied=_heads.but(scale=lambda d, h: math.sqrt(d)),
-    over_queries=_heads.but(weights=_of_the_keys),
-    over_heads=_heads.but(weights=_across_heads),
-    no_softmax=_heads.but(weights=lambda s: s),
+WRONG_HEADS = Changes(_heads,
     one_head=lambda q, k, v, heads: _heads(q, k, v, 1),
     keys_ask=lambda q, k, v, heads: _heads(k, q, v, heads),
     keys_for_values=lambda q, k, v, heads: _heads(q, k, k, heads),
     queries_for_keys=lambda q, k, v, heads: _heads(q, q, v, heads),
-    weights_transposed=_heads.but(mixed=lambda p, v: _transposed(p) @ v),
-    heads_turned_round=_heads.but(together=lambda x: _together(x[:, ::-1])),
-    first_head_for_all=_heads.but(mixed=lambda p, v: p[:, :1] @ v),
-    mean_of_heads=_heads.but(mixed=lambda p, v: p.mean(axis=1, keepdims=True) @ v),
-    causal=_heads.but(weights=lambda s: ops.softmax(s, np.tri(s.shape[-1], dtype=bool))),
 )
 
 
 # my_softmax_in_place
-@adjustable
-def _in_place(
-    s: Any, mask: Any, *,
-    hides: Any = lambda s, mask: np.where(mask, s, -np.inf), top: Any = lambda s, raw: s.max(axis=-1, keepdims=True),
-    guard: bool = True, exp: Any = np.exp, total: Any = lambda e: e.sum(axis=-1, keepdims=True),
-    ends: Any = lambda e, total, mask: e / total, safe: bool = True,
-) -> Any:  # fmt: skip
+def _in_place(s: Any, mask: Any) -> Any:
     """Masked softmax, line by line, with new arrays."""
-    hidden = hides(s, mask)
-    most = top(hidden, s)
-    e = exp(hidden - (np.where(np.isneginf(most), 0, most) if guard else most))
-    sums = total(e)
-    return ends(e, np.where(sums == 0, 1, sums) if safe else sums, mask)
+    hidden = np.where(mask, s, -np.inf)
+    most = hidden.max(axis=-1, keepdims=True)
+    e = np.exp(hidden - np.where(np.isneginf(most), 0, most))
+    sums = e.sum(axis=-1, keepdims=True)
+    return e / np.where(sums == 0, 1, sums)
 
 
 def _masked_scores(draw: CaseDrawer) -> dict[str, Any]:
@@ -169,65 +140,33 @@ def _makes_no_second_array(answer: Any) -> Grade | None:
     )  # fmt: skip
 
 
-WRONG_SOFTMAX = dict(
-    mask_ignored=_in_place.but(hides=lambda s, mask: s),
-    mask_turned_round=_in_place.but(hides=lambda s, mask: np.where(mask, -np.inf, s)),
-    hidden_score_0=_in_place.but(hides=lambda s, mask: np.where(mask, s, 0)),
-    hidden_is_large_and_negative=_in_place.but(hides=lambda s, mask: np.where(mask, s, -1e9)),
-    hidden_minus_10=_in_place.but(hides=lambda s, mask: np.where(mask, s, s - 10)),
-    hidden_after_the_sum=_in_place.but(hides=lambda s, mask: s, ends=lambda e, total, mask: e / total * mask),
-    largest_of_hidden_too=_in_place.but(top=lambda s, raw: raw.max(axis=-1, keepdims=True)),
-    nothing_subtracted=_in_place.but(top=lambda s, raw: np.zeros(1)),
-    largest_of_all_rows=_in_place.but(top=lambda s, raw: s.max()),
-    largest_of_columns=_in_place.but(top=lambda s, raw: s.max(axis=-2, keepdims=True)),
-    no_guard=_in_place.but(guard=False, safe=False),
-    over_columns=_in_place.but(total=lambda e: e.sum(axis=-2, keepdims=True)),
-    over_all=_in_place.but(total=lambda e: e.sum()),
-    over_each_square=_in_place.but(total=lambda e: e.sum(axis=(-2, -1), keepdims=True)),
-    mean_for_sum=_in_place.but(total=lambda e: e.mean(axis=-1, keepdims=True)),
-    not_divided=_in_place.but(ends=lambda e, total, mask: e),
-    one_more=_in_place.but(total=lambda e: 1 + e.sum(axis=-1, keepdims=True)),
-    powers_of_two=_in_place.but(exp=np.exp2),
-    no_exponential=_in_place.but(exp=lambda x: np.where(np.isneginf(x), 0, x + 1)),
-    logarithms=_in_place.but(ends=lambda e, total, mask: np.log(e / total + 1e-30)),
-)
-
-
 # my_chunked_loss
 def _row_max(s: Any) -> Any:
     return s.max(axis=1, keepdims=True)
 
 
-@adjustable
-def _chunked(
-    h: Any, E: Any, targets: Any, chunk: Any, *,
-    whole: Any = lambda total, n: total / n, of_dh: Any = lambda ds, E: ds @ E, of_dE: Any = lambda ds, h: ds.T @ h,
-    weight: Any = lambda p, n: p / n, target: float = 1.0, offset: Any = lambda begin: begin,
-    adds: Any = lambda dh, more: dh + more, ends: Any = lambda V, chunk: V,
-    gives: Any = lambda loss, dh, dE: (loss, dh, dE), largest: Any = lambda m, s: np.maximum(m, _row_max(s)),
-    scales: Any = lambda old, new: np.exp(old - new),
-) -> Any:  # fmt: skip
+def _chunked(h: Any, E: Any, targets: Any, chunk: Any) -> Any:
     """The loss and its gradients, a chunk of items at a time."""
     n, V = len(h), len(E)
     m, l, right = np.full((n, 1), -np.inf), np.zeros((n, 1)), np.zeros((n, 1))
     rows = np.arange(n)
-    begins = [(b, min(b + chunk, V)) for b in range(0, ends(V, chunk), chunk)]
+    begins = [(b, min(b + chunk, V)) for b in range(0, V, chunk)]
     for begin, end in begins:
         s = h @ E[begin:end].T
-        new = largest(m, s)
-        l, m = scales(m, new) * l + np.exp(s - new).sum(axis=1, keepdims=True), new
+        new = np.maximum(m, _row_max(s))
+        l, m = np.exp(m - new) * l + np.exp(s - new).sum(axis=1, keepdims=True), new
         here = (targets >= begin) & (targets < end)
         right[here, 0] = s[here, targets[here] - begin]
     L = m + np.log(l)
     dh, dE = np.zeros(h.shape), np.zeros(E.shape)
     for begin, end in begins:
         p = np.exp(h @ E[begin:end].T - L)
-        at = targets - offset(begin)
+        at = targets - begin
         here = (at >= 0) & (at < end - begin)
-        p[rows[here], at[here]] -= target
-        ds = weight(p, n)
-        dh, dE[begin:end] = adds(dh, of_dh(ds, E[begin:end])), of_dE(ds, h)
-    return gives(whole(float((L - right).sum()), n), dh, dE)
+        p[rows[here], at[here]] -= 1.0
+        ds = p / n
+        dh, dE[begin:end] = dh + ds @ E[begin:end], ds.T @ h
+    return float((L - right).sum()) / n, dh, dE
 
 
 def _whole_loss(h: Any, E: Any, targets: Any, chunk: Any = None, shift: Any = _row_max) -> Any:
@@ -271,32 +210,14 @@ def _holds_no_array_of_all_logits(answer: Any) -> Grade | None:
     )  # fmt: skip
 
 
-WRONG_CHUNKED = dict(
-    sum_for_mean=_chunked.but(whole=lambda total, n: total, weight=lambda p, n: p),
-    loss_summed=_chunked.but(whole=lambda total, n: total),
-    gradients_of_the_sum=_chunked.but(weight=lambda p, n: p),
+WRONG_CHUNKED = Changes(_chunked,
     mean_over_items=lambda h, E, targets, chunk: tuple(
         x * len(h) / len(E) for x in _chunked(h, E, targets, chunk)
     ),
-    target_left_out=_chunked.but(target=0.0),
-    target_added=_chunked.but(target=-1.0),
-    target_twice=_chunked.but(target=2.0),
-    chunk_not_subtracted=_chunked.but(offset=lambda begin: 0),
-    last_chunk_alone=_chunked.but(adds=lambda dh, more: more),
-    gradients_turned_round=_chunked.but(weight=lambda p, n: -p / n),
-    last_chunk_dropped=_chunked.but(ends=lambda V, chunk: max(V - V % chunk, 1)),
-    exchanged=_chunked.but(gives=lambda loss, dh, dE: (loss, dE, dh)),
-    sums_not_scaled=_chunked.but(scales=lambda old, new: 1.0 + 0 * new),
-    scaled_the_wrong_way=_chunked.but(scales=lambda old, new: np.where(np.isneginf(old), 0, np.exp(new - old))),
-    largest_of_the_chunk=_chunked.but(
-        largest=lambda m, s: s.max(axis=1, keepdims=True), scales=lambda old, new: 1.0 + 0 * new
-    ),
     nothing_subtracted=lambda h, E, targets, chunk: _whole_loss(h, E, targets, shift=lambda s: 0 * s[:, :1]),
-    largest_alone=_chunked.but(scales=lambda old, new: 0 * new),
     loss_of_the_target=lambda h, E, targets, chunk: (
         -float(np.mean(np.sum(h * E[targets], axis=1))), *_chunked(h, E, targets, chunk)[1:]
     ),
-    only_the_targets_rows=_chunked.but(gives=lambda loss, dh, dE: (loss, dh, dE * (dE.min(axis=1, keepdims=True) < 0))),
     scores_in_the_gradient=lambda h, E, targets, chunk: (
         _whole_loss(h, E, targets)[0], (h @ E.T / len(h)) @ E, (h @ E.T / len(h)).T @ h
     ),
@@ -345,44 +266,16 @@ BENCHMARK = plain_spec(
     lambda start: start.ratio, "speedup", atol=lambda case: CLOSE * case["start"].ratio)  # fmt: skip
 
 
-@adjustable
-def _measured(
-    start: Any, *,
-    warms: tuple[str, ...] = ("old", "new"), rounds: int = ROUNDS, pairs: bool = True, middle: Any = np.median,
-    ratio: Any = lambda old, new, middle: middle(old) / middle(new),
-) -> float:  # fmt: skip
+def _measured(start: Any) -> float:
     """How many times as fast, by a clock."""
     run = start()
-    for version in warms:
+    for version in ('old', 'new'):
         run(version)
-    if pairs:
-        old, new = np.array([[run("old"), run("new")] for _ in range(rounds)]).T
+    if True:
+        old, new = np.array([[run("old"), run("new")] for _ in range(ROUNDS)]).T
     else:
-        old, new = (np.array([run(version) for _ in range(rounds)]) for version in ("old", "new"))
-    return float(ratio(old, new, middle))
-
-
-WRONG_BENCHMARK = dict(
-    as_it_was=_measured.but(warms=(), pairs=False, middle=np.mean),
-    mean_of_pairs=_measured.but(middle=np.mean),
-    one_after_the_other=_measured.but(pairs=False),
-    not_warm=_measured.but(warms=(), middle=np.mean),
-    mean_one_after_the_other=_measured.but(pairs=False, middle=np.mean),
-    cold_one_after_the_other=_measured.but(warms=(), pairs=False),
-    new_over_old=_measured.but(ratio=lambda old, new, middle: middle(new) / middle(old)),
-    once=_measured.but(rounds=1),
-    once_cold=_measured.but(rounds=1, warms=()),
-    one_is_warm=_measured.but(warms=("old",), middle=np.mean),
-    largest=_measured.but(middle=np.max),
-    difference=_measured.but(ratio=lambda old, new, middle: middle(old) - middle(new)),
-    share_saved=_measured.but(ratio=lambda old, new, middle: 1 - middle(new) / middle(old)),
-    fastest_over_median=_measured.but(ratio=lambda old, new, middle: old.min() / np.median(new)),
-    slowest_over_fastest=_measured.but(ratio=lambda old, new, middle: old.max() / new.min()),
-    mean_of_ratios=_measured.but(ratio=lambda old, new, middle: np.mean(old / new)),
-    best_ratio=_measured.but(ratio=lambda old, new, middle: np.max(old / new)),
-    one_round=_measured.but(ratio=lambda old, new, middle: old[2] / new[2]),
-    seconds_of_new=_measured.but(ratio=lambda old, new, middle: middle(new)),
-)
+        old, new = (np.array([run(version) for _ in range(ROUNDS)]) for version in ("old", "new"))
+    return float(np.median(old) / np.median(new))
 
 
 # may_replace
@@ -472,8 +365,8 @@ WRONG_FORMS = dict(
 EXERCISES = PROSE.exercises(
     amdahl_limit=Number(_amdahl_limit, tolerance=0.02),
     my_heads=Function(HEADS, tempting=WRONG_HEADS, last_test=_loops_over_no_heads),
-    my_softmax_in_place=Function(SOFTMAX, tempting=WRONG_SOFTMAX, last_test=_makes_no_second_array),
+    my_softmax_in_place=Function(SOFTMAX, tempting=Changes(_in_place), last_test=_makes_no_second_array),
     my_chunked_loss=Function(CHUNKED, tempting=WRONG_CHUNKED, last_test=_holds_no_array_of_all_logits),
-    repaired_benchmark=Function(BENCHMARK, tempting=WRONG_BENCHMARK),
+    repaired_benchmark=Function(BENCHMARK, tempting=Changes(_measured)),
     may_replace=Judge(may_replace, right=RIGHT_FORMS, wrong=WRONG_FORMS),
 )

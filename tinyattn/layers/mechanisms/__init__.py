@@ -6,6 +6,7 @@ from .linear import Linear
 from .longformer import Longformer
 from .mechanism import Mechanism
 from .performer import Performer
+from .pointwise import Pointwise
 from .refined import Refined, refined
 from .strided import Strided
 from .window import Window
@@ -18,6 +19,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     "strided": Strided,
     "linear": Linear,
     "performer": Performer,
+    "pointwise": Pointwise,
 }
 
 __all__ = ["MECHANISMS", "Mechanism", "Refined", "refined", *(kind.__name__ for kind in MECHANISMS.values())]

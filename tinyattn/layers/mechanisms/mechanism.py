@@ -28,6 +28,12 @@ class KeysValues(NamedTuple):
     k: GrowingRows
     v: GrowingRows
 
+    @classmethod
+    def with_new(cls, past: KeysValues | None, k: Array, v: Array) -> KeysValues:
+        """`past`, None at the beginning, and the keys and values that follow."""
+        kept = cls(GrowingRows.none(k), GrowingRows.none(v)) if past is None else past
+        return cls(kept.k.append(k), kept.v.append(v))
+
 
 class Mechanism:
     """A new mechanism is one file in this folder, a frozen dataclass of its options, and one line in MECHANISMS.
@@ -100,8 +106,7 @@ class Mechanism:
         """
         if not self.extends:
             raise ValueError(f"mechanism {self.name} cannot continue from past tokens: it has no cache")
-        kept, heads = KeysValues(GrowingRows.none(k), GrowingRows.none(v)) if past is None else past, q.shape[-3]
-        kept = KeysValues(kept.k.append(k), kept.v.append(v))
+        kept, heads = KeysValues.with_new(past, k, v), q.shape[-3]
         placed = terms(q, kept.k.rows)
         if past is None:
             every = for_each_head(k, heads), for_each_head(v, heads)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Array
-from ...ops import Mask, as_mask
+from ...ops import Mask, as_mask, silu, silu_backward
 from ..dense import DenseCache, dense, dense_backward, dense_init
 from ..heads import for_each_head, merge, split, sum_of_groups
 from ..mechanisms import Full, Mechanism
@@ -54,6 +54,7 @@ class MultiHeadCache(NamedTuple):
     position: Position
     own_memory: bool = False    # is it self-attention?
     more: Any = None            # the cache of the mechanism's additional projections
+    before: Any = None          # the heads of queries, keys and values before SiLU; None without it
 
     @property
     def weights(self) -> Array:
@@ -74,6 +75,7 @@ def multi_head_attention(
     mechanism: Mechanism = FULL,
     position: Position = NO_POSITION,
     slots: Array | None = None,
+    activated: bool = False,
 ) -> tuple[Array, MultiHeadCache]:
     """Queries from x, keys and values from memory; self-attention is `memory = x`.
 
@@ -81,6 +83,7 @@ def multi_head_attention(
     has none, as in SASRec. Dropout falls on the attention weights. `mechanism` may replace full attention, and a
     `position` scheme may act on the heads of tokens at `slots`. With `kv_heads` below `heads`, a head of keys and
     values serves heads / kv_heads consecutive heads of queries, and W_k and W_v are (D, kv_heads D / heads).
+    `activated`: queries, keys and values pass SiLU (Zhai et al. 2024, equation 1).
 
     Shapes: x (..., n, D), memory (..., m, D); a mask that is an array broadcasts to (..., heads, n, m), so one for each
     sequence is (B, 1, n, m) -> y (..., n, D), cache.
@@ -92,6 +95,9 @@ def multi_head_attention(
     k, key = dense(p["key"], memory)                            # (..., m, D)
     v, value = dense(p["value"], memory)
     q, k, v = split(q, heads), split(k, kv_heads), split(v, kv_heads)      # (..., heads of each, n or m, D / h)
+    before = (q, k, v) if activated else None
+    if activated:
+        q, k, v = silu(q), silu(k), silu(v)
     if kv_heads != heads:
         k, v = for_each_head(k, heads), for_each_head(v, heads)
     q, k, terms, placed = position.enter(p.get("position"), q, k, slots)
@@ -104,7 +110,8 @@ def multi_head_attention(
     if "output" in p:
         y, output = dense(p["output"], y)
     return y, MultiHeadCache(
-        query, key, value, placed, attended, output, heads, kv_heads, mechanism, position, more=more
+        query, key, value, placed, attended, output, heads, kv_heads, mechanism, position, more=more,
+        before=before,
     )
 
 
@@ -118,6 +125,8 @@ def multi_head_attention_backward(p: Any, dy: Array, cache: MultiHeadCache) -> t
     dq, dk, placed = cache.position.enter_backward(p.get("position"), dq, dk, dterms, cache.placed)
     if cache.kv_heads != cache.heads:
         dk, dv = sum_of_groups(dk, cache.kv_heads), sum_of_groups(dv, cache.kv_heads)
+    if cache.before is not None:
+        dq, dk, dv = (silu_backward(dy, x) for dy, x in zip((dq, dk, dv), cache.before, strict=True))
     dx, grads["query"] = dense_backward(p["query"], merge(dq), cache.query)
     dmemory_k, grads["key"] = dense_backward(p["key"], merge(dk), cache.key)
     dmemory_v, grads["value"] = dense_backward(p["value"], merge(dv), cache.value)
@@ -141,6 +150,7 @@ class MultiHead(Mixer):
     bias: bool = True            # of the query, key and value projections, and of the output projection
     output: bool = True          # is there an output projection?
     kv_heads: int | None = None  # heads of keys and values: as many as `heads`, or fewer, shared
+    activated: bool = False      # do queries, keys and values pass SiLU? The form `hstu` of the block sets it
 
     name = "attention"
     keeps_tokens = True          # some mechanisms keep fewer, or a sum
@@ -168,7 +178,8 @@ class MultiHead(Mixer):
     @property
     def is_plain(self) -> bool:  # type: ignore[override]
         """Is it full attention, with a head of keys and values for each head of queries, and no positions there?"""
-        return type(self.mechanism) is Full and not self.position.at_heads and self.groups == self.heads
+        plain = type(self.mechanism) is Full and not self.position.at_heads and not self.activated
+        return plain and self.groups == self.heads
 
     @property
     def takes_dropout(self) -> bool:  # type: ignore[override]
@@ -217,6 +228,7 @@ class MultiHead(Mixer):
         y, cache = multi_head_attention(
             p, x, x if memory is None else memory, heads=self.heads, kv_heads=self.groups, mask=mask, rate=rate,
             rng=rng, mechanism=self.mechanism, position=self.position, slots=slots,
+            activated=self.activated,
         )  # fmt: skip
         return y, cache._replace(own_memory=memory is None)
 
@@ -229,8 +241,9 @@ class MultiHead(Mixer):
         if not self.position.extends:
             raise ValueError(f"position {self.position.name} cannot continue from past tokens: it has no cache")
         memory, length = x if memory is None else memory, 0 if past is None else past.length
-        q = split(dense(p["query"], x)[0], self.heads)
-        k, v = (split(dense(p[name], memory)[0], self.groups) for name in ("key", "value"))
+        made = (dense(p["query"], x)[0], *(dense(p[name], memory)[0] for name in ("key", "value")))
+        made = tuple(silu(y) for y in made) if self.activated else made
+        q, k, v = (split(y, heads) for y, heads in zip(made, (self.heads, self.groups, self.groups), strict=True))
         placed = p.get("position")
         q, k = (self.position.turn(placed, part, length) for part in (q, k))
         terms = partial(self.position.terms, placed)

@@ -21,7 +21,7 @@ from ...layers.mechanisms import refined
 from ...layers.rows import table_gradient
 from ...ops import Mask, dropout, dropout_backward, embedding
 from ...options import make_parts, option, part_options
-from ..mixing import OneBlock, with_parts
+from ..mixing import OneBlock, refuse_feed_forward, with_parts
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 
@@ -108,6 +108,7 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
     @cached_property
     def block(self) -> Block:
         """The form of every block; each has its own parameters."""
+        refuse_feed_forward(self)
         mechanism, position, refinement, mixer = self._parts
         mixer = with_parts(
             mixer, self, position, mechanism=refined(mechanism, refinement, self.maxlen), bias=self.qkv_bias,

@@ -39,7 +39,7 @@ from ...options import check_options, make_parts, option, part_options, with_def
 from ...random import Stream, generator
 from ...training import Settings
 from ..cross_entropy import Smoothed
-from ..mixing import OneBlock, with_parts
+from ..mixing import OneBlock, refuse_feed_forward, with_parts
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
 from .text_network import TextNetwork
@@ -111,6 +111,7 @@ class DecoderNetwork(DecoderOptions, OneBlock, TextNetwork):
 
     @cached_property
     def block(self) -> Block:
+        refuse_feed_forward(self)
         mechanism, position, mixer = self._parts
         mixer = with_parts(mixer, self, position, mechanism=mechanism, bias=self.bias)
         norm = NORMS[self.norm](self.eps)

@@ -26,6 +26,7 @@ from ...ops import dropout, dropout_backward, embedding, embedding_backward, lin
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from ..cross_entropy import Smoothed
+from ..mixing import refuse_feed_forward
 from ..sequence_model import SequenceModel
 from .text_network import TextNetwork
 
@@ -87,6 +88,7 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
 
     @cached_property
     def block(self) -> Block:
+        refuse_feed_forward(self)
         feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
         heads = MultiHead(self.heads, position=self._position)
         return Block(heads, self.block_form, NORMS[self.norm](self.eps), feed_forward, self.dropout)
