@@ -32,3 +32,9 @@ def distinct_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     there[above] = True
     place = np.cumsum(there, dtype=np.int32) - np.int32(1)
     return (np.flatnonzero(there) + least).astype(values.dtype), place[above]
+
+
+def ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """All the numbers of begin[0]:end[0], begin[1]:end[1], ..., one after the other."""
+    length = end - begin
+    return np.repeat(end - np.cumsum(length), length) + np.arange(int(np.sum(length)))

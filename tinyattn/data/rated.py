@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array, transfer
+from .distinct import ranges
 from .interactions import Interactions, offsets_of
 from .slices import rows_of_step, steps_of
 
@@ -50,9 +51,7 @@ class RatingBatch(NamedTuple):
 
 def lists(flat: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Joins flat[begin[0]:end[0]], flat[begin[1]:end[1]], ... -> where each begins in the result, and the result."""
-    length = end - begin
-    begins = np.cumsum(length) - length
-    return begins, flat[np.repeat(begin - begins, length) + np.arange(int(np.sum(length)))]
+    return offsets_of(end - begin)[:-1], flat[ranges(begin, end)]
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class SequenceModel(Trained):
         train, *others = [self.numbered(part, known) for part in present]    # all of them, before any work
 
         def validate(p: Any) -> float:
-            value = self._measures(network, p, others[0])[self.criterion.removeprefix("-")]
+            value = self._measures(network, p, self.sampler(others[0]).whole())[self.criterion.removeprefix("-")]
             return -value if self.criterion.startswith("-") else value
 
         validated = validate if parts.valid else None
@@ -92,12 +92,17 @@ class SequenceModel(Trained):
         sequence tasks: "accuracy" and "loss". Losses are means in nats. Raises ValueError before `fit`, and for data
         that the model cannot read.
         """
-        self.fitted()
-        return self._measures(self.network, self.parameters, self.numbered(self.Data.of(data), self.known()))
+        batch = self.evaluation_batch(data)
+        return self._measures(self.network, self.parameters, batch)
 
-    def _measures(self, network: Any, p: Any, numbered: Any) -> dict[str, float]:
+    def evaluation_batch(self, data: Any) -> Any:
+        """All of whatever `fit` takes as one batch: images and texts are hidden and masked as `evaluate` does it."""
+        self.fitted()
+        return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
+
+    def _measures(self, network: Any, p: Any, batch: Any) -> dict[str, float]:
         xp = self._module(p)
-        slices = self.sampler(numbered).whole().slices((2 if backend.is_numpy(xp) else 64) * SLICE_TOKENS)
+        slices = batch.slices((2 if backend.is_numpy(xp) else 64) * SLICE_TOKENS)
 
         def work(part: Any) -> dict[str, tuple[float, float]]:
             with np.errstate(over="ignore", invalid="ignore"):       # the loop reports these

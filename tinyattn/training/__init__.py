@@ -12,23 +12,6 @@ from .schedules import SCHEDULES
 from .settings import Settings
 from .workers import Workers
 
-__all__ = [
-    "SCHEDULES",
-    "SLICE_TOKENS",
-    "Batch",
-    "Batches",
-    "DivergedError",
-    "DivergedWarning",
-    "InterruptedRunError",
-    "Learner",
-    "Moments",
-    "ProcessPool",
-    "Settings",
-    "WorkerKilledError",
-    "Workers",
-    "adam",
-    "adamw",
-    "muon",
-    "orthogonal",
-    "train",
-]
+__all__ = ["SCHEDULES", "SLICE_TOKENS", "Batch", "Batches", "DivergedError", "DivergedWarning", "InterruptedRunError",
+           "Learner", "Moments", "ProcessPool", "Settings", "WorkerKilledError", "Workers", "adam", "adamw", "muon",
+           "orthogonal", "train"]  # fmt: skip

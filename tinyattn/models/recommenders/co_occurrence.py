@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...data import Interactions, distinct
+from ...data.distinct import ranges
 
 
 def co_occurrence(train: Interactions) -> Iterator[np.ndarray]:
@@ -22,9 +23,3 @@ def co_occurrence(train: Interactions) -> Iterator[np.ndarray]:
     for i in range(size):
         mine = users_of[begins[i] : begins[i + 1]]
         yield np.bincount(item[ranges(starts[mine], starts[mine + 1])], minlength=size)
-
-
-def ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """All the numbers of begin[0]:end[0], begin[1]:end[1], ..., one after the other."""
-    length = end - begin
-    return np.repeat(end - np.cumsum(length), length) + np.arange(int(np.sum(length)))

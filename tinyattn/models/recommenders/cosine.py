@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data import Interactions, Split
+from ...data.distinct import ranges
 from ...files import Arrays
 from ..parameters import checked, checked_cuts
 from ..recommender import Recommender
-from .co_occurrence import co_occurrence, ranges
+from .co_occurrence import co_occurrence
 
 
 @dataclass(eq=False)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...data import Interactions, Split, distinct
+from ...data.distinct import ranges
 from ...evaluation import SharedScores
 from ...options import check_options, option
 from ..parameters import checked, checked_cuts
 from ..recommender import Recommender
-from .co_occurrence import ranges
 
 
 class Followers(NamedTuple):

@@ -127,11 +127,6 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
     def sampler(self, numbered: WordedImages) -> HiddenSampler:
         return HiddenSampler(numbered, Hiding(**self.options_for(Hiding)), self.batch_size, self.seed)
 
-    def evaluation_batch(self, data: Any) -> HiddenBatch:
-        """Images, hidden as `evaluate` hides them. `data` is what `Data.of` takes."""
-        self.fitted()
-        return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
-
     def guessed(self, images: Any, hidden: np.ndarray) -> np.ndarray:
         """(N, n): the likeliest word of each patch. Shapes: hidden (N, n) bool.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ... import backend
 from ...backend import Array, get_xp
-from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
+from ...data import MaskedTextSampler, Masking, Text, Tokens, Vocabulary, learned_tokens
 from ...files import Arrays
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
 from ...layers.block import ABOUT_BLOCK_FORMS
@@ -187,11 +187,6 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
     def sampler(self, numbered: tuple[np.ndarray, int]) -> MaskedTextSampler:
         ids, n = numbered
         return MaskedTextSampler(ids, self.context, self.batch_size, self.seed, n_tokens=n, masking=self.masking)
-
-    def evaluation_batch(self, data: Any) -> TextBatch:
-        """The windows of a text, masked as `evaluate` masks them. `data` is what `Data.of` takes."""
-        self.fitted()
-        return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
 
     def states(self, text: str) -> list[np.ndarray]:
         """The input of the first block, then the output of each: a list of (characters, D).
