@@ -95,6 +95,12 @@ def smoothed_cross_entropy(logits: Any, targets: Any, weights: Any = None, smoot
     return _mean(-(q * logs).sum(axis=-1), weights)  # the loss: -Σ q log p: which of the two is smoothed?
 
 
+def tiled_cross_entropy(
+    x: Any, E: Any, targets: Any, weights: Any = None, smoothing: float = 0.0, tile: Any = None
+) -> Any:
+    return smoothed_cross_entropy(x @ E.T, targets, weights, smoothing)
+
+
 def bce_with_logits(z: Any, targets: Any, weights: Any = None) -> Any:
     return _mean(np.maximum(z, 0) - z * targets + np.log1p(np.exp(-abs(z))), weights)
 

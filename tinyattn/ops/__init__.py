@@ -47,6 +47,8 @@ from .losses import (
     distance_bpr_backward,
     smoothed_cross_entropy,
     smoothed_cross_entropy_backward,
+    tiled_cross_entropy,
+    tiled_cross_entropy_backward,
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
@@ -100,7 +102,7 @@ __all__ = ["AttentionCache", "BlockLayout", "Blocks", "Mask", "additive_attentio
            "relative_values", "relative_values_backward", "relu", "relu_backward", "rms_norm", "rms_norm_backward",
            "rnn", "rnn_backward", "root_elu", "root_elu_backward", "rotary", "rotary_backward", "rotary_speeds",
            "rotary_tables", "scan_matrix", "selective_scan", "selective_scan_backward", "shifted_windows", "sigmoid",
-           "silu", "silu_backward", "sinusoids", "smoothed_cross_entropy", "smoothed_cross_entropy_backward",
-           "softmax", "softmax_backward", "sum_rows", "wasserstein_scores", "wasserstein_scores_backward",
-           "window_attention", "window_attention_backward", "window_shape", "window_weights", "wkv", "wkv_backward",
-           "wkv_weights"]  # fmt: skip
+           "silu", "silu_backward", "sinusoids", "smoothed_cross_entropy", "smoothed_cross_entropy_backward", "softmax",
+           "softmax_backward", "sum_rows", "tiled_cross_entropy", "tiled_cross_entropy_backward", "wasserstein_scores",
+           "wasserstein_scores_backward", "window_attention", "window_attention_backward", "window_shape",
+           "window_weights", "wkv", "wkv_backward", "wkv_weights"]  # fmt: skip

@@ -195,3 +195,64 @@ SMOOTHED_CROSS_ENTROPY = smoothed_cross_entropy.spec(
     scale=lambda case: 4 * largest(case["logits"]), special_cases=smoothed_cross_entropy_special_cases,
     choices=("smoothing",),
 )
+
+
+tiled_cross_entropy = SpecBuilder("tiled_cross_entropy")
+TILES = (None, 1, 2, 5)
+
+
+def tiled_cross_entropy_case(draw: CaseDrawer) -> dict[str, Any]:
+    case = cross_entropy_case(draw)
+    logits, d = case.pop("logits"), draw.size()
+    x, E = draw.array(*logits.shape[:-1], d, size=2), draw.array(logits.shape[-1], d)
+    return {"x": x, "E": E, **case, "smoothing": draw.choose((0.0, 0.1, 1.0)), "tile": draw.choose(TILES)}
+
+
+def tiled_cross_entropy_special_cases() -> list[dict[str, Any]]:
+    """Rows of logits that rise, fall, and lead in the middle tile; targets in the first tile, and in the last one."""
+    E = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 0.5], [3.0, -1.0], [4.0, 2.0]])
+    x, targets = np.array([[1.0, 0.5], [-1.0, 0.25], [0.0, 2.0]]), np.array([0, 4, 1])
+    several = [(x, None, 0.0, 2), (x, [2.0, 0.0, 1.0], 0.1, 2), (300 * x, [1.0, 1.0, 3.0], 0.0, 1), (x, None, 0.5, 3)]
+    return [{"x": states, "E": E, "targets": targets, "weights": None if w is None else np.array(w),
+             "smoothing": smoothing, "tile": tile} for states, w, smoothing, tile in several]  # fmt: skip
+
+
+@tiled_cross_entropy("rounding", "with every tile the loss is that of all logits at once, and so are the gradients",
+        hint="Where a tile has a larger logit, what happens to the sum so far? Which rows of E does a tile's part of dE belong to?")
+def every_tile(op: Subject, **case: Any) -> None:
+    logits = case["x"] @ case["E"].T
+    expected = oracles.smoothed_cross_entropy(logits, case["targets"], case["weights"], case["smoothing"])
+    atol = 10 * tolerance_of(logits)
+    dx, dE = None, None
+    for tile in (1, 2, 3, len(case["E"]), 10**6):
+        tiled = case | {"tile": tile}
+        close(op(**tiled), expected, atol, f"with tiles of {tile} the loss")
+        if op.has_backward:
+            gradients = op.gradients(tiled, 1.0)
+            dx, dE = (gradients["x"], gradients["E"]) if dx is None else (dx, dE)
+            close(gradients["x"], dx, atol * largest(case["E"]), f"with tiles of {tile} dx")
+            close(gradients["E"], dE, atol * largest(case["x"]), f"with tiles of {tile} dE")
+
+
+@tiled_cross_entropy("rounding", "logits of ±2,000 in any order of tiles give the exact loss", "extremes",
+        hint="exp leaves its range: is every sum taken around the largest logit so far?")
+def tiled_cross_entropy_large_logits(op: Subject, **case: Any) -> None:
+    signs = np.array([-1.0, 1.0, 0.5, -0.5, -1.0])
+    for E in (signs, signs[::-1]):
+        far = {"x": np.array([[2000.0]]), "E": E[:, None], "targets": np.array([0]), "weights": None, "smoothing": 0.0}
+        for tile in (1, 2, 5):
+            close(op(**op.fit(far | {"tile": tile})), 4000.0, 1e-9, f"with tiles of {tile} the loss")
+
+
+TILED_CROSS_ENTROPY = tiled_cross_entropy.spec(
+    "loss = Σ w nll / Σ w, with nll = -Σⱼ qⱼ log softmax(x Eᵀ)ⱼ and q = (1 - ε) onehot(target) + ε / V, in tiles of "
+    "classes, with memory that grows with N + V",
+    "tiled_cross_entropy(x, E, targets, weights=None, smoothing=0.0, tile=None) -> loss first: x (..., D), E (V, D), "
+    "targets (...) integers, weights (...) or None for all 1, not all 0; ε = smoothing in 0..1; tile is the number of "
+    "classes whose logits are made at once, None the library's choice",
+    "the backward's upstream gradient is a number",
+    "logits of any finite size",
+    case=tiled_cross_entropy_case, outputs=("loss",), wrt=("x", "E"),
+    scale=lambda case: 4 * largest(case["x"]) * max(1.0, largest(case["E"])) * case["x"].shape[-1],
+    special_cases=tiled_cross_entropy_special_cases, choices=("smoothing",),
+)
