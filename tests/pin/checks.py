@@ -31,7 +31,7 @@ def cases_of(spec: Spec) -> dict[str, str]:
     """Twelve digits for each argument: what drawn cases, the last of them wide, and written ones have for it."""
     sums: dict[str, float] = {}
     drawn = [spec.case(CaseDrawer.seeded(seed, wide=seed > 38)) for seed in range(40)]
-    for i, case in enumerate(drawn + spec.special_cases(), start=1):
+    for i, case in enumerate([*drawn, *spec.special_cases()], start=1):
         for argument, x in total(case).items():
             sums[argument] = sums.get(argument, 0.0) + i * x
     return {argument: f"{x:.12g}" for argument, x in sums.items()}
