@@ -303,6 +303,19 @@ def selective_scan(
     return np.moveaxis(y, 0, -2)
 
 
+def delta_rule(q: Any, k: Any, v: Any, beta: Any, a: Any = None, S0: Any = None, chunk: int = 0) -> Any:
+    S = _first(S0, v, k.shape[-1], v.shape[-1])
+    q, k, v = (np.moveaxis(x, -2, 0)[..., None, :] for x in (q, k, v))
+    beta, decay = (np.moveaxis(x, -1, 0)[..., None, None] for x in (beta, np.ones(beta.shape) if a is None else np.exp(a)))
+    y = np.zeros(v.shape)
+    for t in range(len(v)):
+        S = decay[t] * S  # what is left of the state: Does the new value decay as well?
+        held = k[t] @ S  # what the key reads: Of which state: after the decay, or before it?
+        S = S + beta[t] * k[t].swapaxes(-1, -2) @ (v[t] - held)  # the new state: What is written: the value, or a difference?
+        y[t] = q[t] @ S  # the output: Does a token read what it has just written?
+    return np.moveaxis(y[..., 0, :], 0, -2)
+
+
 def wkv(k: Any, v: Any, w: Any, u: Any, mean0: Any = None, size0: Any = None) -> Any:
     num = _first(mean0, k, k.shape[-1])
     top = np.full(num.shape, -1e38) if size0 is None else size0
