@@ -348,7 +348,7 @@ def test_refused(rng):
         ops.wkv_weights(x, b[:4], b[:3])
     with pytest.raises(ValueError, match="delta_rule: chunk is 0, expected at least 1"):
         ops.delta_rule(x, x, x, x[..., 0], chunk=0)
-    with pytest.raises(ValueError, match=r"delta_rule: beta has shape \(2, 5, 3\), expected \(2, 5\)"):
+    with pytest.raises(ValueError, match=r"delta_rule: beta has shape \(2, 5, 3\), expected"):
         ops.delta_rule(x, x, x, x)
     with pytest.raises(TypeError, match="scan_matrix: C is float32 where the others are float64"):
         ops.scan_matrix(x, U[:3, :3], x, x.astype("f"), b[:3])
