@@ -273,10 +273,10 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
 
     def evaluate(self, data: Any) -> dict[str, float]:
         """`loss`, in nats a token, and `per_character`, which compares models with different tokens."""
-        found, text = super().evaluate(data), Text.of(data).text
+        metrics, text = super().evaluate(data), Text.of(data).text
         numbers = self.tokens.encode(text)
         characters = len(text) - len(self.tokens.text(numbers[:1]))           # all but the first token's
-        return found | {"per_character": found["loss"] * (len(numbers) - 1) / characters}
+        return metrics | {"per_character": metrics["loss"] * (len(numbers) - 1) / characters}
 
     def learned_elsewhere(self, tokens: Tokenizer, arrays: Arrays | Iterable[tuple[str, np.ndarray]]) -> Self:
         """This model with a tokenizer and parameters by name. Raises ValueError for one missing or misshapen."""
