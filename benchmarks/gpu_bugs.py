@@ -27,7 +27,7 @@ if __package__ is None:
 
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 
 RESULT, PAGE = RESULTS / "gpu_bugs.json", RESULTS / "gpu_bugs.md"
 TESTS = [
@@ -219,7 +219,8 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# Bugs that only a GPU would show",
         "",
-        f"Made by `python benchmarks/gpu_bugs.py`. Planted one at a time; noticed: {', '.join(noticed)}.",
+        f"Made by `python benchmarks/gpu_bugs.py` ({made_on(result['machine'])}). Planted one at a time; noticed: "
+        f"{', '.join(noticed)}.",
         "",
         "| bug | in | what a device would do | surface | double |" + (" NumPy |" if "numpy" in rows[0] else ""),
         "|---|---|---|---|---|" + ("---|" if "numpy" in rows[0] else ""),
