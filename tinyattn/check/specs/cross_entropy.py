@@ -45,6 +45,10 @@ cross_entropy.law("shift", "rounding", "adding a constant to a row of logits cha
         hint="softmax does not see it.")
 
 
+def _weighted(c: Call) -> Call:
+    return c if c.weights is not None else c(weights=_ones(c.targets, c.logits))
+
+
 @cross_entropy("exact", "a position of weight 0 does not move the loss", hint="Change a padding target.", gravity="leak")
 def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = np.concatenate([_ones(targets, logits), np.zeros(targets.shape, logits.dtype)])
@@ -54,21 +58,18 @@ def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: n
     demand(first == second, f"the loss moved from {first} to {second}")
 
 
-@cross_entropy("rounding", "adding positions of weight 0 leaves the loss as it is", hint=HINT_MEAN)
-def ignored_positions(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    w = _ones(targets, logits) if weights is None else weights
-    more = [np.concatenate(pair) for pair in ((logits, logits + 1), (targets, targets), (w, np.zeros_like(w)))]
-    close(op(*more), op(logits, targets, w), tolerance_of(logits), "the loss")
-
-
-@cross_entropy("rounding", "multiplying all weights by a constant changes nothing", hint=HINT_MEAN)
-def weights_are_shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    w = _ones(targets, logits) if weights is None else weights
-    for size in (4, 1 / 64):
-        close(op(logits, targets, (w * size).astype(w.dtype)), op(logits, targets, w), tolerance_of(logits), "the loss")
-    close(op(logits, targets, _ones(targets, logits)), op(logits, targets, None), tolerance_of(logits), "the loss")
-
-
+cross_entropy.law("ignored_positions", "rounding", "adding positions of weight 0 leaves the loss as it is",
+        lambda op, c: (
+            op(*(np.concatenate(pair) for pair in (
+                (c.logits, c.logits + 1), (c.targets, c.targets), (c.weights, np.zeros_like(c.weights)),
+            ))), op(**c), tolerance_of(c.logits), "the loss",
+        ), of=_weighted, hint=HINT_MEAN)
+cross_entropy.law("weights_are_shares", "rounding", "multiplying all weights by a constant changes nothing",
+        lambda op, c: (
+            (op(**c(weights=w)), op(**c(weights=other)), tolerance_of(c.logits), "the loss") for w, other in (
+                (4 * c.weights, c.weights), (c.weights / 64, c.weights), (_ones(c.targets, c.logits), None),
+            )
+        ), of=_weighted, hint=HINT_MEAN)
 cross_entropy.law("gradient_rows", "rounding",
         "each row of the gradient sums to 0, and positions of weight 0 have none", lambda op, c: [
             (np.sum(d := op.gradients(c, 1.0)["logits"], axis=-1), np.zeros(c.targets.shape),
