@@ -91,7 +91,8 @@ def test_ids_of_rectools_follow_that_of_padding():
 def test_the_configuration_in_a_checkpoint_of_rectools_decides():
     def options(config, without="none", **given):
         found = {name: array for name, array in rectools_weights().items() if without not in name}
-        return RecTools().options(SimpleNamespace(parameters=found, about={"model_config": config}, path="m.ckpt"), given)
+        about = {"model_config": config}
+        return RecTools().options(SimpleNamespace(parameters=found, about=about, path="m.ckpt"), given)
 
     assert options({}) == options(None) == {
         "dim": D, "blocks": 2, "block_form": "sasrec", "emb_scale": False, "qkv_bias": True, "output_projection": True,
