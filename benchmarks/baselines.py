@@ -17,7 +17,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, describe, made_on, write_pages, write_result
 from tinyattn.data import leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
 from tinyattn.models import Markov, Popularity
@@ -68,7 +68,7 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"Largest difference: {full:.4f} in full metrics, {sampled:.4f} in sampled ones, which depend on the draw.",
         "",
-        f"Made by `python benchmarks/baselines.py --data DIR`, NumPy {machine['numpy']}, {machine['date']}. "
+        f"Made by `python benchmarks/baselines.py --data DIR`, {made_on(machine)}. "
         "A mean rank that ends in a half counts as within k when fewer than k items stand before it on average "
         "(rank < k + 1): these references were counted so.",
         "",

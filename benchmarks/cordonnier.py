@@ -19,7 +19,16 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, describe, read_no_arguments, write_pages, write_pictures, write_result
+from benchmarks.machine import (
+    RESULTS,
+    ROOT,
+    describe,
+    made_on,
+    read_no_arguments,
+    write_pages,
+    write_pictures,
+    write_result,
+)
 from tinyattn.ops import conv2d, convolving_attention
 from tinyattn.show.style import BLUE, GREEN, GREY, GROUND, ORANGE, figure, in_style
 
@@ -72,7 +81,7 @@ fall: convolution takes zeros for neighbours that are missing, and weights that 
 
 ![The error against α](../../figures/cordonnier.svg)
 
-`python benchmarks/cordonnier.py`, NumPy {result["machine"].get("numpy", "")}
+`python benchmarks/cordonnier.py`, {made_on(result["machine"])}
 """
 
 

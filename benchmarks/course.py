@@ -3,6 +3,7 @@
     python benchmarks/course.py              all chapters
     python benchmarks/course.py 3 4          these; the others keep their earlier results
     python benchmarks/course.py --sizes      the lengths alone, after a change of text: answers are not graded again
+    python benchmarks/course.py --seconds    the lengths, and how long the cells take
 
 Writes benchmarks/results/course.json and course.md. The answers are those of tests/course/answers/: at least five right
 ones in different styles and ten wrong ones for each exercise that asks for code.
@@ -11,7 +12,10 @@ ones in different styles and ten wrong ones for each exercise that asks for code
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -29,11 +33,13 @@ from tinyattn.course.chapters import (
     SECONDS_A_LINE,
     SECONDS_A_PREDICTION,
     WORDS_A_MINUTE,
+    Cell,
     Chapter,
     chapters,
 )
 from tinyattn.course.exercise import RIGHT
 from tinyattn.course.exercises import BY_NAME
+from tinyattn.course.session import recording
 
 RESULT, PAGE = RESULTS / "course.json", RESULTS / "course.md"
 JUDGED = (
@@ -43,6 +49,8 @@ JUDGED = (
     "100 to 115 for 07, 115 to 135 for 18, and about ten more for each of the others. The chapters 00 to 06, 08 and 09 "
     "were shortened after that, and 17 was rewritten."
 )
+SLOW = 5  # seconds of a cell from which on the text above it says how long it takes
+KEPT = ("machine", "seconds", "slow cells")  # of a row, where only lengths are new
 CODE = ("tinyattn/course", "tests/course/answers", "notebooks")
 
 
@@ -53,7 +61,8 @@ def pages() -> dict[Path, str]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
-    parser.add_argument("--sizes", action="store_true", help="keep how answers were graded")
+    parser.add_argument("--sizes", action="store_true", help="keep how answers were graded, and seconds")
+    parser.add_argument("--seconds", action="store_true", help="keep how answers were graded")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")  # the wrong answers' own
     chosen = chapters(options.chapters)
@@ -61,17 +70,18 @@ def main(arguments: list[str] | None = None) -> None:
     right, wrong = found()
     names = [e.name for chapter in chosen for e in chapter.exercises if e.name in right]
     there = [f"{chapter.number:02}" for chapter in chapters()]
-    if options.sizes:
+    kept = {n: {key: row[key] for key in KEPT if key in row} for n, row in measured.items()}
+    if options.sizes or options.seconds:
         graded = {name: answers for row in measured.values() for name, answers in row["answers"].items()}
-        graded_on = {n: {"machine": row["machine"]} for n, row in measured.items() if "machine" in row}
     else:
         with tqdm(names, unit="exercise") as bar:
             graded = {name: graded_answers(name, right[name], wrong[name]) for name in bar}
         machine = describe_code(*CODE)
-        graded_on = {number: {"machine": machine} for number in there}
+        kept = {number: {"machine": machine} for number in there}
     for chapter in chosen:
         number = f"{chapter.number:02}"
-        measured[number] = measured_chapter(chapter, graded) | graded_on.get(number, {})
+        taken = {} if options.sizes else seconds_of(chapter)
+        measured[number] = measured_chapter(chapter, graded) | kept.get(number, {}) | taken
     result = {"chapters": {n: measured[n] for n in there if n in measured}}
     write_result(RESULT, result)
     write_pages(__file__, pages())
@@ -92,6 +102,25 @@ def measured_chapter(chapter: Chapter, graded: dict[str, Any]) -> dict[str, Any]
         "minutes": size.minutes,
         "answers": {e.name: graded[e.name] for e in chapter.exercises if e.name in graded},
     }
+
+
+def seconds_of(chapter: Chapter) -> dict[str, Any]:
+    """Processor seconds of the reader's form, with those of child processes; and of its slow cells, by their names."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    taken = {}
+    with recording(), contextlib.redirect_stdout(io.StringIO()):
+        for cell in chapter.cells:
+            if not cell.is_text:
+                before = os.times()[:4]
+                exec(compile(cell.text, chapter.path.name, "exec", dont_inherit=True), space)
+                taken[name_of(cell)] = sum(os.times()[:4]) - sum(before)
+    slow = {name: round(seconds, 1) for name, seconds in taken.items() if seconds > SLOW}
+    return {"seconds": round(sum(taken.values())), "slow cells": slow}
+
+
+def name_of(cell: Cell) -> str:
+    """The first line of its code."""
+    return next((line for line in cell.text.split("\n") if line and not line.startswith("#")), "")
 
 
 def graded_answers(name: str, right: tuple[Any, ...], wrong: tuple[Any, ...]) -> dict[str, Any]:
@@ -119,19 +148,21 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# The course in numbers",
         "",
-        "| chapter | words | lines of code | exercises | minutes: reading | exercises | together |",
-        "|---|---|---|---|---|---|---|",
+        "| chapter | words | lines of code | exercises | minutes: reading | exercises | together | seconds to run |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         reading = row["minutes"] - row["minutes of exercises"]
         cells = (row["words"], row["lines"], row["exercises"], reading, row["minutes of exercises"], row["minutes"])
-        lines.append(f"| {row['title']} | " + " | ".join(f"{cell:,}" for cell in cells) + " |")
+        shown = [*(f"{cell:,}" for cell in cells), str(row.get("seconds", "-"))]
+        lines.append(f"| {row['title']} | " + " | ".join(shown) + " |")
     lines += [
         "",
         f"Minutes are computed: {WORDS_A_MINUTE} words a minute, {SECONDS_A_LINE} s for a line of code that is shown, "
         f"{SECONDS_A_FORMULA} s for a displayed formula, {SECONDS_A_PREDICTION} s for a prediction, and the announced "
         "time of each exercise. Words are those of the text without formulas; lines are those of the reader's notebook "
-        "that are neither blank, nor comments, nor folded away.",
+        "that are neither blank, nor comments, nor folded away. Seconds are a processor's, for the reader's notebook, "
+        "with all of its processes.",
         "",
         JUDGED,
         "",

@@ -27,7 +27,7 @@ if __package__ is None:
 
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 
 RESULT, PAGE = RESULTS / "gpu_bugs.json", RESULTS / "gpu_bugs.md"
 TESTS = [
@@ -96,8 +96,8 @@ BUGS = [
     Bug("rows_by_rounds", "ops/embedding.py", "    if is_numpy(xp):\n", "    if True:\n", SYNC),
     Bug("ids_unchecked", "data/batches.py", "    if np.any(wrong):", "    if False:",
         "a wrong id reads another row, in silence"),
-    Bug("targets_minus_one", "models/objectives.py", "get_xp(h).maximum(batch.targets.reshape(-1) - 1, 0)",
-        "get_xp(h).asarray(__import__('numpy').maximum(batch.targets.reshape(-1) - 1, 0))", "fails, or a round trip over the host"),
+    Bug("targets_minus_one", "models/objectives.py", "get_xp(h).maximum(batch.targets - 1, 0)",
+        "get_xp(h).asarray(__import__('numpy').maximum(batch.targets - 1, 0))", "fails, or a round trip over the host"),
     Bug("write_into_a_broadcast", "ops/losses.py", "        shares = weights / _total(weights)\n",
         "        shares = get_xp(weights).broadcast_to(weights / _total(weights), targets.shape)\n",
         "writes to memory that many places share"),
@@ -219,7 +219,8 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# Bugs that only a GPU would show",
         "",
-        f"Made by `python benchmarks/gpu_bugs.py`. Planted one at a time; noticed: {', '.join(noticed)}.",
+        f"Made by `python benchmarks/gpu_bugs.py` ({made_on(result['machine'])}). Planted one at a time; noticed: "
+        f"{', '.join(noticed)}.",
         "",
         "| bug | in | what a device would do | surface | double |" + (" NumPy |" if "numpy" in rows[0] else ""),
         "|---|---|---|---|---|" + ("---|" if "numpy" in rows[0] else ""),

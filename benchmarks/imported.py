@@ -24,7 +24,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 from tinyattn.models import import_model
 
 RESULT, PAGE = RESULTS / "imported.json", ROOT / "docs" / "elsewhere.md"
@@ -123,7 +123,7 @@ def table(result: dict[str, Any]) -> str:
         size = f"{row['blocks']} × {row['dim']}, {row['heads']}, {row['maxlen']}"
         form = f"{row['block_form']}, {row['padding']}"
         lines.append(f"| {name} | {form} | {row['items']:,} | {size} | {row['differ']:.1e} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"Compared on {made_on(*(row['machine'] for row in result.values()))}."])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.children import environment
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 
 RESULT = RESULTS / "millions.json"
 ITEMS = 26_000
@@ -76,8 +76,8 @@ def text(result: dict[str, Any]) -> str:
     users = " and ".join(f"{one['rows'] // A_USER:,}" for one in sizes)
     about = (
         f"Processor time and peak memory of each command, which reads the file again: {users} users, {ITEMS:,} items, "
-        f"SASRec as it is by default, validation on 10,000 users ({machine['cpu']}, NumPy {machine['numpy']}, "
-        f"{machine['date']}; [benchmarks/results/millions.json](../benchmarks/results/millions.json))."
+        f"SASRec as it is by default, validation on 10,000 users ({made_on(machine)}; "
+        "[benchmarks/results/millions.json](../benchmarks/results/millions.json))."
     )
     return "\n".join([*lines, "", about])
 

@@ -18,7 +18,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, describe, made_on, write_pages, write_result
 from tinyattn.data import read, split_ratings
 from tinyattn.evaluation import RATING_BASELINES, rating_errors
 from tinyattn.experiments.tables import cell
@@ -68,8 +68,7 @@ def page(result: dict[str, Any]) -> str:
             lines.append(f"| {tried} | {cell(list(found.values()), 4)} | {len(found)} |")
     lines += [
         "",
-        f"Made by `python benchmarks/ratings.py --data DIR` with the default options on {machine['cores']} cores of "
-        f"{machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}.",
+        f"Made by `python benchmarks/ratings.py --data DIR` with the default options on {made_on(machine)}.",
         "",
     ]
     return "\n".join(lines)

@@ -32,7 +32,7 @@ if __package__ is None:
 
 from benchmarks.against import Side, both
 from benchmarks.children import environment
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 
 RESULT = RESULTS / "reading.json"
 PIECE = 250_000          # rows that are written at a time: a child begins with the peak memory of its parent
@@ -121,8 +121,8 @@ def _sentence(result: dict[str, Any]) -> str:
         before = f", {min(times):.1f} to {max(times):.1f} times as fast as this library was at {result['against']}"
     return (
         f"{result['rows']:,} rows take {min(seconds):.0f} to {max(seconds):.0f} s of one core and {memory:.1f} GB to "
-        f"read, plain or gzipped, with numbers or words for ids{before} ({machine['cpu']}, NumPy {machine['numpy']}, "
-        f"{machine['date']}; [benchmarks/results/reading.json](../benchmarks/results/reading.json))."
+        f"read, plain or gzipped, with numbers or words for ids{before} ({made_on(machine)}; "
+        "[benchmarks/results/reading.json](../benchmarks/results/reading.json))."
     )
 
 
@@ -133,7 +133,7 @@ def _on_parquet(result: dict[str, Any]) -> str:
     machine = result["machine"]
     return (
         f"As Parquet {result['rows']:,} rows take {spans['Parquet']} s and {most['Parquet']:.1f} GB, and as text "
-        f"{spans['text']} s and {most['text']:.1f} GB ({machine['cpu']}, NumPy {machine['numpy']}, {machine['date']})."
+        f"{spans['text']} s and {most['text']:.1f} GB ({made_on(machine)})."
     )
 
 

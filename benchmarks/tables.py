@@ -152,7 +152,8 @@ def page(table: Table, result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
     data = result["data"]
     runs = [run for done in result.get("runs", {}).values() for run in done.values()]
-    machines = made_on(result["machine"], *(run["machine"] for run in runs if "machine" in run))
+    timed = [result["seconds"]] if "seconds" in result else []
+    machines = made_on(result["machine"], *(part["machine"] for part in (*runs, *timed) if "machine" in part))
     more, none = list(table.more), " |" * len(table.more)
     lines = [
         f"# {table.heading}",

@@ -7,7 +7,8 @@
 # Eight well-known models have one formula, and differ in one vector. You derive its gradient once, build what some of them need, and let
 # all of them compete in worlds that are as one of them assumes.
 #
-# **You need**: gradients of products ([03](03_gradients.ipynb)), leave-one-out ([00](00_first_look.ipynb)), a matrix's inverse.
+# **You need**: gradients of products ([03](03_gradients.ipynb)), leave-one-out ([00](00_first_look.ipynb)), a matrix's inverse, Lagrange
+# multipliers.
 #
 # **You will be able to**:
 #
@@ -86,7 +87,7 @@ splits = {name: leave_one_out(world.generate()) for name, world in worlds.items(
 # | NARM: [Li et al. 2017](https://arxiv.org/abs/1711.04725) | $B\,[h_n;\; \sum_j \alpha_j h_j]$ | all, in order |
 #
 # $y_{-k}$ is the row of the $k$-th item from the end; its weight has a common part $\eta_k$ and one of the person, $\eta_{uk}$. In NARM the last state looks at all states, with weights $\alpha_j$: that is attention, on top of
-# a recurrence. [17](17_before_attention.ipynb) is about $f$.
+# a recurrence; $B$ is learned. [17](17_before_attention.ipynb) is about $f$. The power $\alpha$ lies between 0, for a sum, and 1, for a mean.
 #
 # ## A loss for orders
 #
@@ -142,7 +143,7 @@ theirs = network.loss_backward(p, 1.0, network.loss(p, batch)[1])["users"]
 print("the library's:", np.allclose(theirs.values, dusers[theirs.ids]))
 
 # %% [markdown]
-# The others follow by the same step, from `dx` to what $x$ is made of:
+# The others follow by the same step, from `dx` to what $x$ is made of ($x_t$ stands after $t$ items):
 #
 # | | from `dx`, by hand |
 # |---|---|
@@ -419,12 +420,12 @@ show_figure(
 
 # %% [markdown]
 # The lanes also offer bad items for nothing: in each step, the targets of the other lanes. They are drawn by popularity (section 3.1.2). Two prices: a gradient reaches back one item in the released code, as the state
-# that comes in is taken as fixed; and a batch depends on all the batches before it. The library reads whole histories instead. Its questions are the same ones, and with cross-entropy its loss is the same sum.
+# that comes in is taken as fixed; and a batch depends on all the batches before it. The library reads whole histories instead. Its questions are the same ones, and with cross-entropy (`ce` below, of [chapter 12](12_sasrec.ipynb)) its loss is the same sum.
 #
 # ## Who wins where?
 #
 # A model ranks the items that a person has not had. NDCG@10 is 1 if the next item is at the top, less below it, and 0 from the eleventh place on. The numbers below are its expectation under the true chances, as a
-# share of what the best ranking has. **Predict** the winner of each world, and what a Markov chain does, which only counts pairs. (This trains 27 small networks, in about half a minute.)
+# share of what the best ranking has. **Predict** the winner of each world, and what a Markov chain does, which only counts what follows an item, or a pair. (This trains 27 small networks, in about half a minute.)
 
 # %% tags=["hide-output"]
 COUNTED = {
@@ -470,8 +471,8 @@ table("model | reads | parameters | tastes | last item | last two", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# EASE wins in tastes, with FISM beside it, and counting wins where the last item decides: **a model whose assumption is true has the least to learn**, and 300 people do not teach much. In the third world counting pairs should win, and
-# does not: each pair is rare. GRU4Rec shares what it learns among pairs; it has the fewest parameters of the networks that can read two items together. FPMC, Fossil and all that add items up cannot say what two mean together.
+# EASE wins in tastes, with FISM beside it, and counting wins where the last item decides: **a model whose assumption is true has the least to learn**, and 300 people do not teach much. In the third world counting what
+# follows a pair should win, and does not: each pair is rare. GRU4Rec shares what it learns among pairs; it has the fewest parameters of the networks that can read two items together. FPMC, Fossil and all that add items up cannot say what two mean together.
 #
 # </details>
 #

@@ -259,7 +259,7 @@ check("bce_belief", bce_belief)
 #
 # ## Train
 #
-# Two seeds with each loss, eighteen times through the data (18 *epochs*). The optimiser takes small steps against the gradient (Adam, from [10](10_learning.ipynb)).
+# Two seeds with each loss, eighteen times through the data (18 *epochs*), in about 10 seconds. The optimiser takes small steps against the gradient (Adam, from [10](10_learning.ipynb)).
 
 # %%
 models = {

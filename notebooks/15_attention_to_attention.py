@@ -485,7 +485,7 @@ check("all_better_by_chance", all_better_by_chance)
 
 # %% [markdown]
 # Not 1/8: the three are compared with the *same* run, and all gain if it was unlucky. That all gains are positive is thus weaker evidence than it looks: 1/64 for three data sets, not 1/512.
-# And their size? Below are eight seeds of one SASRec, without any refinement; each is the backbone once, and the other seven are its "refinements". On the right is what the paper
+# And their size? Below are eight seeds of one SASRec (about 6 seconds), without any refinement; each is the backbone once, and the other seven are its "refinements". On the right is what the paper
 # printed for two of its data sets.
 
 # %% tags=["hide-input"]

@@ -7,7 +7,8 @@
 # The lines of code hardly change. What changes is what a line costs: it is launched, it may have to wait, and it may add in another order. All of this can be counted without a card. So this chapter
 # needs none; numbers of a real card stand beside the counts.
 #
-# **You need**: clipping ([chapter 10](10_learning.ipynb)), dropout, and the gradient of an embedding: the rows of `dy` that share an id are added.
+# **You need**: clipping ([chapter 10](10_learning.ipynb)), dropout ([chapter 08](08_block.ipynb)), and the gradient of an embedding
+# ([chapter 12](12_sasrec.ipynb)): the rows of `dy` that share an id are added.
 #
 # **You will be able to**:
 #

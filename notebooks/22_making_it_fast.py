@@ -304,7 +304,7 @@ print(
 # ## What need not be computed at all
 #
 # The largest gain of the whole ladder needs no arithmetic. Histories have different lengths, and a batch is as wide as its longest. **Predict:** eight histories of 200, 10, 20, 190, 30, 180, 15 and
-# 175 items. How many positions does one block compute, how many do two slices of four, and how many two slices of four after sorting?
+# 175 items. How many positions does one block compute, how many do two slices of four, each as wide as its longest, and how many two slices of four after sorting?
 
 # %% tags=["hide-output"]
 lengths = np.array([200, 10, 20, 190, 30, 180, 15, 175])

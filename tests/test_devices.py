@@ -43,6 +43,7 @@ ALSO = {
     "performer_weights": "ops/test_performer.py",
     "pointwise_weights": "ops/test_pointwise_attention.py",
     "wkv_weights": "ops/test_recurrence.py",
+    "delta_matrix": "ops/test_recurrence.py",
     "scan_matrix": "ops/test_recurrence.py",
     "positive_features": "ops/test_performer.py",
     "convolving_attention": "ops/test_convolution.py",

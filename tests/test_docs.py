@@ -63,6 +63,16 @@ def test_the_page_of_the_course_is_of_these_chapters():
         assert row["exercises"] == len(chapter.exercises)
 
 
+def test_the_text_above_a_cell_that_takes_its_time_says_how_long():
+    rows = json.loads(course.RESULT.read_text())["chapters"]
+    for chapter in chapters():
+        cells, slow = chapter.cells, rows[f"{chapter.number:02}"].get("slow cells", {})
+        names = [course.name_of(cell) for cell in cells]
+        for name, seconds in slow.items():
+            above = next(cell.text for cell in reversed(cells[: names.index(name)]) if cell.is_text)
+            assert re.search(r"about ([\w]+ seconds|(half )?a minute)", above), (chapter.title, name, seconds)
+
+
 def test_the_length_of_a_chapter_is_measured_before_its_answers_are_graded(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(course, "RESULT", tmp_path / "course.json")
     monkeypatch.setattr(course, "write_pages", lambda *page: None)

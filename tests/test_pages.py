@@ -85,6 +85,12 @@ def test_the_age_of_a_page_is_that_of_its_oldest_commit():
     assert pages.age("x", [machine("lost")], since)[1] == "?"
 
 
+@pytest.mark.parametrize(("name", "machines"), [(n, m) for n, m in pages.results() if (RESULTS / f"{n}.md").exists()])
+def test_a_page_names_the_commits_of_its_results(name, machines):
+    page = (RESULTS / f"{name}.md").read_text()
+    assert all((m.get("commit") or "unknown") in page and m["date"] in page for m in machines)
+
+
 def test_machines_stand_anywhere_in_a_result():
     result = {"machine": machine("a"), "rows": [{"runs": [{"machine": machine("b")}], "date": "x"}, 3]}
     assert [m["commit"] for m in pages.machines_in(result)] == ["a", "b"]

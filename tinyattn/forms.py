@@ -33,6 +33,7 @@ FASTER = {
     "layers.mixers.mixer.Mixer.at": "fast.one_query.multi_head_at",
     "layers.rows.table_gradient": "fast.tables.sum_rows",
     "layers.positions.learned.Learned.add_backward": "fast.tables.learned_backward",
+    "models.cross_entropy.table_loss": "fast.classes.table_loss",
     "models.neural.NeuralRecommender._states": "fast.one_history.states",
     "models.next_item.NextItemNetwork.extending": "fast.one_token.items",
     "models.transformers.decoder.DecoderNetwork.extending": "fast.one_token.text",

@@ -10,8 +10,9 @@ CAUSAL = {                                                     # the arguments w
     "additive_attention": "qkv", "associative_scan": "ab", "attention": "kv", "biased_multi_head_attention": "x",
     "block": "x", "conv1d": "x", "flash_attention": "kv", "fused_attention": "kv", "grouped_query_attention": "x",
     "gru": "x", "linear_attention": "qkv", "lstm": "x", "multi_head_attention": "x", "performer_attention": "qkv",
-    "pointwise_attention": "kv", "post_ln_block": "x", "refine_add": "A", "refine_simp": "A", "refine_stoc": "A",
-    "refine_value": "A", "refine_value_rows": "A", "rnn": "x", "selective_scan": ["x", "delta", "B", "C"], "wkv": "kv",
+    "delta_rule": "qkv", "pointwise_attention": "kv", "post_ln_block": "x", "refine_add": "A", "refine_simp": "A",
+    "refine_stoc": "A", "refine_value": "A", "refine_value_rows": "A", "rnn": "x",
+    "selective_scan": ["x", "delta", "B", "C"], "wkv": "kv",
 }  # fmt: skip
 APART = {kind for kind, spec in SPECS.items() if any(p.name == "batch_apart" for p in spec.properties)}
 TOKENS = {"feed_forward": "positions_apart"} | {

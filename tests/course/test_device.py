@@ -8,7 +8,7 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.backend import get_xp
-from tinyattn.course.device import There, device
+from tinyattn.course.device import There, device, run
 
 RESULT = Path(__file__).parents[2] / "benchmarks" / "results" / "gpu.json"
 
@@ -79,3 +79,8 @@ def test_atomic_additions_come_in_another_order_each_time():
 
     assert len({total() for _ in range(8)}) > 1
     assert total() == pytest.approx(values.sum(dtype=float), abs=1e-3)
+
+
+@pytest.mark.parametrize("f", [np.exp, lambda x: np.add.at(np.zeros(2), [0], x)])
+def test_an_answer_with_a_function_of_numpy_meets_a_sentence(f):
+    assert run(f, np.ones(2)) == {"error": "a function of NumPy met an array of the device; take that of `xp`"}

@@ -25,6 +25,14 @@ def keyed(rng, lead, n, d=3):
     return [k, v, rng.exponential(size=d), rng.standard_normal(d), mean0, size0]
 
 
+def written(rng, lead, n, N=4, d=3):
+    """q, k of length 1, v, beta, a, S0."""
+    q, k = rng.standard_normal((2, *lead, n, N))
+    k /= np.linalg.norm(k, axis=-1, keepdims=True)
+    v, beta, a = rng.standard_normal((*lead, n, d)), rng.uniform(0, 2, (*lead, n)), -rng.exponential(size=(*lead, n))
+    return [q, k, v, beta, a, rng.standard_normal((*lead, N, d))]
+
+
 @pytest.fixture(params=[1, 40, 10**6], ids=["one chunk", "a few", "many"])
 def chunks(request, monkeypatch):
     """Numbers a step: how many chunks go side by side. And a piece, which has several steps of them."""
@@ -183,6 +191,55 @@ def test_a_recurrence_is_its_matrix_times_the_values(n, lead, rng):
             np.testing.assert_allclose(product, y, rtol=0, atol=atol)
 
 
+@pytest.mark.parametrize("lead", [(), (2, 3), (0,)], ids=str)
+@pytest.mark.parametrize("n", [0, 1, 2, 19])
+@pytest.mark.parametrize("gated", [True, False])
+def test_the_delta_rule_in_three_forms(n, lead, gated, rng):
+    """Token after token, in chunks that do and do not divide the sequence, and as a matrix of all tokens."""
+    q, k, v, beta, a, S0 = written(rng, lead, n)
+    a = a if gated else None
+    y, states = ops.delta_rule(q, k, v, beta, a, S0, 1)
+    np.testing.assert_allclose(y, oracles.delta_rule(q, k, v, beta, a, S0), rtol=0, atol=1e-12)
+    gradients = ops.delta_rule_backward(np.cos(y), q, k, v, beta, states, a, S0, 1)
+    for chunk in (2, 5, 16, 100):
+        found, states = ops.delta_rule(q, k, v, beta, a, S0, chunk)
+        np.testing.assert_allclose(found, y, rtol=0, atol=1e-12)
+        back = ops.delta_rule_backward(np.cos(y), q, k, v, beta, states, a, S0, chunk)
+        for mine, other in zip(back, gradients, strict=True):
+            assert mine is None or mine.shape == other.shape
+            assert mine is other is None or np.allclose(mine, other, rtol=0, atol=1e-11)
+        if n and not lead:
+            assert gradcheck(ops.delta_rule, ops.delta_rule_backward, q, k, v, beta, a, S0, chunk)
+    M = ops.delta_matrix(q, k, beta, a)
+    np.testing.assert_array_equal(M, np.tril(M))
+    np.testing.assert_allclose(M @ v, ops.delta_rule(q, k, v, beta, a)[0], rtol=0, atol=1e-12)
+
+
+def test_a_delta_rule_goes_on_from_its_state_and_replaces_where_linear_attention_adds(rng):
+    q, k, v, beta, a, S0 = written(rng, (2,), 20)
+    y, states = ops.delta_rule(q, k, v, beta, a, S0)
+    early = ops.delta_rule(q[:, :9], k[:, :9], v[:, :9], beta[:, :9], a[:, :9], S0)[1].last
+    late, end = ops.delta_rule(q[:, 9:], k[:, 9:], v[:, 9:], beta[:, 9:], a[:, 9:], early)
+    np.testing.assert_allclose(late, y[:, 9:], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(end.last, states.last, rtol=0, atol=1e-13)
+    once = np.repeat(k[:, :1], 20, axis=1)                                # one key: the state has the last value alone
+    y, _ = ops.delta_rule(once, once, v, np.ones_like(beta))
+    np.testing.assert_allclose(y, v, rtol=0, atol=1e-12)
+
+
+def test_long_chunks_of_equal_keys_and_fast_decays_stay_exact(rng):
+    """A product of powers of A would cancel here: its entries are as large as binomials."""
+    v, ones = rng.standard_normal((1, 300, 2)), np.ones((1, 300))
+    k = np.ones((1, 300, 1))
+    np.testing.assert_allclose(ops.delta_rule(k, k, v, ones, chunk=300)[0], v, rtol=0, atol=1e-11)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        for far in (-1e3, -1e30):
+            y, states = ops.delta_rule(k, k, v, ones / 2, far * ones, np.ones((1, 1, 2)))
+            np.testing.assert_allclose(y, v / 2, rtol=0, atol=1e-12)
+            back = ops.delta_rule_backward(v, k, k, v, ones / 2, states, far * ones, np.ones((1, 1, 2)))
+            assert all(np.all(np.isfinite(g)) for g in back)
+
+
 def test_what_is_not_said_of_the_input_is_said_alike(rng):
     """The matrix and the scan have the same default."""
     x, delta, A, B, C, D, _ = scanned(rng, (), 7)
@@ -289,5 +346,9 @@ def test_refused(rng):
         ops.selective_scan(x, x, U[:3, :3], x, x[..., :2], b[:3])
     with pytest.raises(ValueError, match=r"wkv_weights: w has shape \(4,\), expected"):
         ops.wkv_weights(x, b[:4], b[:3])
+    with pytest.raises(ValueError, match="delta_rule: chunk is 0, expected at least 1"):
+        ops.delta_rule(x, x, x, x[..., 0], chunk=0)
+    with pytest.raises(ValueError, match=r"delta_rule: beta has shape \(2, 5, 3\), expected"):
+        ops.delta_rule(x, x, x, x)
     with pytest.raises(TypeError, match="scan_matrix: C is float32 where the others are float64"):
         ops.scan_matrix(x, U[:3, :3], x, x.astype("f"), b[:3])

@@ -58,6 +58,7 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
         {},
     ),
     "convolving_attention": ((R.standard_normal((2, 3, 2)), R.standard_normal((3, 3, 2, 1)), 2.0), {}),
+    "delta_matrix": ((X, X, X[..., 0] ** 2, -(X[..., 1] ** 2)), {}),
     "distance_buckets": ((3, 4, X, 4, 9), {}),
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
     "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(70) < 0.7}),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .binding import as_tuple
 from .cases import copied
 from .property import EMPTY_BATCHES, Property, Violation, close, largest, rounding, same_bits, stating, untouched
 from .spec import Spec
@@ -302,7 +303,7 @@ def upstream(spec: Spec, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]
 def ours_of(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
     """The outputs of the library's implementation, without those that only its backward needs."""
     with np.errstate(all="ignore"):
-        return _tuple(getattr(spec.ours(), spec.function)(**case))[: len(spec.outputs)]
+        return as_tuple(getattr(spec.ours(), spec.function)(**case))[: len(spec.outputs)]
 
 
 def shapes_of(spec: Spec, case: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
@@ -317,11 +318,7 @@ def shapes_of(spec: Spec, case: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
 def by_loops(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
     """The outputs of the oracle, in float64."""
     assert spec.oracle is not None
-    return _tuple(spec.oracle(**widened(case)))
-
-
-def _tuple(result: Any) -> tuple[Any, ...]:
-    return result if isinstance(result, tuple) else (result,)
+    return as_tuple(spec.oracle(**widened(case)))
 
 
 def _close_outputs(spec: Spec, op: Subject, case: dict[str, Any], expected: tuple[Any, ...]) -> None:

@@ -95,6 +95,12 @@ def smoothed_cross_entropy(logits: Any, targets: Any, weights: Any = None, smoot
     return _mean(-(q * logs).sum(axis=-1), weights)  # the loss: -Σ q log p: which of the two is smoothed?
 
 
+def tiled_cross_entropy(
+    x: Any, E: Any, targets: Any, weights: Any = None, smoothing: float = 0.0, tile: Any = None
+) -> Any:
+    return smoothed_cross_entropy(x @ E.T, targets, weights, smoothing)
+
+
 def bce_with_logits(z: Any, targets: Any, weights: Any = None) -> Any:
     return _mean(np.maximum(z, 0) - z * targets + np.log1p(np.exp(-abs(z))), weights)
 
@@ -295,6 +301,19 @@ def selective_scan(
         h = np.exp(z) * h + hold * B[t][..., :, None] * (delta[t] * x[t])[..., None, :]  # the state: Δ = 0: what enters?
         y[t] = (C[t][..., :, None] * h).sum(axis=-2) + D * x[t]  # the output: Does y_t see x_t through the state, and past it?
     return np.moveaxis(y, 0, -2)
+
+
+def delta_rule(q: Any, k: Any, v: Any, beta: Any, a: Any = None, S0: Any = None, chunk: int = 0) -> Any:
+    S = _first(S0, v, k.shape[-1], v.shape[-1])
+    q, k, v = (np.moveaxis(x, -2, 0)[..., None, :] for x in (q, k, v))
+    beta, decay = (np.moveaxis(x, -1, 0)[..., None, None] for x in (beta, np.ones(beta.shape) if a is None else np.exp(a)))
+    y = np.zeros(v.shape)
+    for t in range(len(v)):
+        S = decay[t] * S  # what is left of the state: Does the new value decay as well?
+        held = k[t] @ S  # what the key reads: Of which state: after the decay, or before it?
+        S = S + beta[t] * k[t].swapaxes(-1, -2) @ (v[t] - held)  # the new state: What is written: the value, or a difference?
+        y[t] = q[t] @ S  # the output: Does a token read what it has just written?
+    return np.moveaxis(y[..., 0, :], 0, -2)
 
 
 def wkv(k: Any, v: Any, w: Any, u: Any, mean0: Any = None, size0: Any = None) -> Any:

@@ -33,7 +33,8 @@ from .spec import Spec
 from .specs import SPECS
 from .subject import CannotRunError, MissingError, Subject
 
-FASTER = ("block_sparse_attention", "flash_attention", "fused_attention", "norm_linear")  # no readable form calls them
+FASTER = ("block_sparse_attention", "flash_attention", "fused_attention", "norm_linear",
+          "tiled_cross_entropy")  # fmt: skip                    # no readable form calls them
 HEADS = "multi_head_attention"  # a layer's function, which takes a tree of parameters
 COMPUTING = ("tinyattn.ops.", "tinyattn.layers.", "tinyattn.models.", "tinyattn.training.", "tinyattn.export.")
 

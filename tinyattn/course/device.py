@@ -141,7 +141,8 @@ def run(f: Any, *args: Any) -> dict[str, Any]:
     try:
         result, counts = device.counted(f, *there)
     except (TypeError, AttributeError, ValueError) as error:
-        return {"error": str(error)}
+        numpys = "__array_ufunc__" in str(error)                     # NumPy's words for it are about its inside
+        return {"error": "a function of NumPy met an array of the device; take that of `xp`" if numpys else str(error)}
     return counts if isinstance(result, There) else counts | {"error": "it returns no array of the device"}
 
 

@@ -1,4 +1,4 @@
-"""Specs of exercises whose function is no op; and `adjustable`, which makes wrong answers by changing one line."""
+"""Specs of exercises whose function is no op, and wrong answers that are right ones with a change."""
 
 from __future__ import annotations
 

@@ -106,6 +106,6 @@ FUNCTIONS: dict[str, Callable[..., Content]] = {
     "broadcast_to": lambda host, x, shape: expand(x, host.shape),
     "ascontiguousarray": lambda host, x: x,
     "expand_dims": lambda host, x, axis: reshape(x, host.shape),
-    "tril": lambda host, x: _apply_like(host, "Trilu", x, upper=0),
+    "tril": lambda host, x, k=0: _apply_like(host, "Trilu", x, np.array(k), upper=0),
     "flip": lambda host, x, axis: get(x, (..., slice(None, None, -1)) + (slice(None),) * (-axis - 1)),
 }  # fmt: skip

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backend import Array, get_xp
+from ..forms import replaceable
 from ..ops import cross_entropy, cross_entropy_backward, smoothed_cross_entropy, smoothed_cross_entropy_backward
+from ..ops.shapes import rows
 from ..options import check_options, option
 
 
@@ -34,6 +36,25 @@ def smoothed_loss_backward(dloss: float, saved: Any) -> Array:
     backward, inputs = saved
     dlogits: Array = backward(dloss, *inputs)
     return dlogits
+
+
+@replaceable
+def table_loss(h: Array, E: Array, targets: Array, weight: Array, label_smoothing: float) -> tuple[Array, Any]:
+    """`smoothed_loss` of the logits h Eᵀ, and the cache. Shapes: h (..., D), E (V, D), targets and weight (...)."""
+    logits = rows(h) @ E.T                                               # (N, D) @ (D, V) -> (N, V)
+    targets, weight = targets.reshape(-1), weight.reshape(-1)
+    return smoothed_loss(logits, targets, weight, label_smoothing)
+
+
+def table_loss_backward(
+    dloss: float, h: Array, E: Array, saved: Any, into: Array | None = None
+) -> tuple[Array, Array]:
+    """logits = h Eᵀ is a linear map: -> dh = dlogits E and dE = dlogitsᵀ h, which is written into `into`, if given."""
+    if hasattr(saved, "backward"):                       # of the faster form
+        gradients: tuple[Array, Array] = saved.backward(dloss, h, E, into)
+        return gradients
+    dlogits = smoothed_loss_backward(dloss, saved)                       # (N, V)
+    return (dlogits @ E).reshape(h.shape), get_xp(h).matmul(dlogits.T, rows(h), out=into)
 
 
 @dataclass(kw_only=True)

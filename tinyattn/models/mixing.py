@@ -40,6 +40,7 @@ def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mi
         return heads
     if position.at_heads:
         raise ValueError(f"position {position.name} acts at the heads of attention, and mixer {mixer.name} has none")
+    mixer.refuse_dim(owner.dim)
     for declared in options_of(owner):
         value = getattr(owner, declared.name)
         if declared.name in OF_ATTENTION and value != declared.default:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
@@ -186,7 +187,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
     def _lazy_scores(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> LazyScores:
         if not backend.is_numpy(backend.get_xp(p[network.scored])):
-            return WholeRows(lambda *given: self._score(network, p, *given), histories, users, network.n_items)
+            return WholeRows(partial(self._score, network, p), histories, users, network.n_items)
         h, E = network.as_products(p, self._states(network, p, histories, users))
         return Products(h, E, self.workers)
 
@@ -217,8 +218,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
         alone = int(np.sum(lengths)) <= tokens                       # starting threads would take longer
         with nullcontext() if alone else Workers(self.workers if is_numpy else 1) as pool:
-            for rows, found in zip(slices, (map if pool is None else pool.map)(work, slices), strict=True):
-                states[xp.asarray(rows)] = found
+            for rows, last in zip(slices, (map if pool is None else pool.map)(work, slices), strict=True):
+                states[xp.asarray(rows)] = last
         return states
 
     def item_scores(self, item: int) -> np.ndarray:

@@ -26,7 +26,7 @@ from ..ops import (
 from ..ops.shapes import row_sum, rows
 from ..options import option, part_options
 from ..tree import add_to
-from .cross_entropy import Smoothed, smoothed_loss, smoothed_loss_backward
+from .cross_entropy import Smoothed, table_loss, table_loss_backward
 
 
 class ScoredRows(NamedTuple):
@@ -106,18 +106,16 @@ def ce(h: Array, E: Array, batch: Batch, *, label_smoothing: float = 0.0) -> tup
 
     With `label_smoothing` ε the target has probability 1 - ε, and ε is spread over all items.
     """
-    logits = rows(h) @ E[1:].T                                           # (N, D) @ (D, items) -> (N, items)
-    targets = get_xp(h).maximum(batch.targets.reshape(-1) - 1, 0)        # any id for padding, of weight 0
-    weight = batch.weight.reshape(-1).astype(h.dtype)
-    return smoothed_loss(logits, targets, weight, label_smoothing)
+    targets = get_xp(h).maximum(batch.targets - 1, 0)                    # any id for padding, of weight 0
+    weight = batch.weight.astype(h.dtype)
+    return table_loss(h, E[1:], targets, weight, label_smoothing)
 
 
 def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredTable]:
-    """logits = h Eᵀ is a linear map: dh = dlogits E and dE = dlogitsᵀ h. Row 0, padding, gets 0."""
-    dlogits = smoothed_loss_backward(dloss, saved)                       # (N, items)
-    dE = get_xp(h).zeros_like(E)
-    dE[1:] = dlogits.T @ rows(h)                                         # (items, N) @ (N, D)
-    return (dlogits @ E[1:]).reshape(h.shape), ScoredTable(dE)
+    """The mirror of `ce`. Row 0, padding, gets 0."""
+    dE = get_xp(h).empty_like(E)
+    dE[0] = 0
+    return table_loss_backward(dloss, h, E[1:], saved, dE[1:])[0], ScoredTable(dE)
 
 
 def _sampled_scores(h: Array, E: Array, batch: Batch) -> tuple[Array, tuple[Array, Array]]:

@@ -118,6 +118,6 @@ def pieces(begin: int, end: int, width: int) -> list[slice]:
     return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], end], strict=True)]
 
 
-def count_true(found: np.ndarray) -> np.ndarray:
+def count_true(x: np.ndarray) -> np.ndarray:
     """The number of True entries of each row, eight at a time. Shapes: (b, m) -> (b,)."""
-    return np.asarray(np.sum(np.bitwise_count(np.packbits(found, axis=1)), axis=1, dtype=np.int64))
+    return np.asarray(np.sum(np.bitwise_count(np.packbits(x, axis=1)), axis=1, dtype=np.int64))

@@ -47,6 +47,8 @@ from .losses import (
     distance_bpr_backward,
     smoothed_cross_entropy,
     smoothed_cross_entropy_backward,
+    tiled_cross_entropy,
+    tiled_cross_entropy_backward,
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
@@ -60,9 +62,10 @@ from .positions.rotary import rotary, rotary_backward, rotary_tables
 from .positions.rotary_speeds import rotary_speeds
 from .positions.sinusoids import sinusoids
 from .recurrence.associative_scan import associative_scan, associative_scan_backward
+from .recurrence.delta_rule import delta_rule, delta_rule_backward
 from .recurrence.gru import gru, gru_backward
 from .recurrence.lstm import lstm, lstm_backward
-from .recurrence.matrices import scan_matrix, wkv_weights
+from .recurrence.matrices import delta_matrix, scan_matrix, wkv_weights
 from .recurrence.rnn import rnn, rnn_backward
 from .recurrence.selective_scan import selective_scan, selective_scan_backward
 from .recurrence.wkv import wkv, wkv_backward
@@ -84,23 +87,24 @@ __all__ = ["AttentionCache", "BlockLayout", "Blocks", "Mask", "additive_attentio
            "bce_with_logits", "bce_with_logits_backward", "block_sparse_attention", "block_sparse_attention_backward",
            "bpr_max", "bpr_max_backward", "bucket_bias", "bucket_bias_backward", "causal_mask", "causal_sum", "conv1d",
            "conv1d_backward", "conv2d", "conv2d_backward", "convolving_attention", "cross_entropy",
-           "cross_entropy_backward", "dense_weights", "depthwise_conv1d", "depthwise_conv1d_backward", "distance_bpr",
-           "distance_bpr_backward", "distance_buckets", "dropout", "dropout_backward", "elu", "elu_backward",
-           "embedding", "embedding_backward", "flash_attention", "flash_attention_backward", "fused_attention",
-           "fused_attention_backward", "gaussian_attention", "gaussian_attention_backward", "gelu", "gelu_backward",
-           "gru", "gru_backward", "keep_mask", "kernel_shifts", "layer_norm", "layer_norm_backward", "linear",
-           "linear_attention", "linear_attention_backward", "linear_backward", "linear_weights", "lstm",
-           "lstm_backward", "max_pool1d", "max_pool1d_backward", "norm_linear", "norm_linear_backward",
-           "orthogonal_features", "patchify", "patchify_backward", "performer_attention",
-           "performer_attention_backward", "performer_weights", "pointwise_attention", "pointwise_attention_backward",
-           "pointwise_weights", "positive_features", "quadratic_bias", "refine_add", "refine_add_backward",
-           "refine_simp", "refine_simp_backward", "refine_stoc", "refine_stoc_backward", "refine_value",
-           "refine_value_backward", "refine_value_literal", "refine_value_literal_backward", "refine_value_rows",
-           "refine_value_rows_backward", "relative_index", "relative_scores", "relative_scores_backward",
-           "relative_values", "relative_values_backward", "relu", "relu_backward", "rms_norm", "rms_norm_backward",
-           "rnn", "rnn_backward", "root_elu", "root_elu_backward", "rotary", "rotary_backward", "rotary_speeds",
-           "rotary_tables", "scan_matrix", "selective_scan", "selective_scan_backward", "shifted_windows", "sigmoid",
-           "silu", "silu_backward", "sinusoids", "smoothed_cross_entropy", "smoothed_cross_entropy_backward",
-           "softmax", "softmax_backward", "sum_rows", "wasserstein_scores", "wasserstein_scores_backward",
+           "cross_entropy_backward", "delta_matrix", "delta_rule", "delta_rule_backward", "dense_weights",
+           "depthwise_conv1d", "depthwise_conv1d_backward", "distance_bpr", "distance_bpr_backward", "distance_buckets",
+           "dropout", "dropout_backward", "elu", "elu_backward", "embedding", "embedding_backward", "flash_attention",
+           "flash_attention_backward", "fused_attention", "fused_attention_backward", "gaussian_attention",
+           "gaussian_attention_backward", "gelu", "gelu_backward", "gru", "gru_backward", "keep_mask", "kernel_shifts",
+           "layer_norm", "layer_norm_backward", "linear", "linear_attention", "linear_attention_backward",
+           "linear_backward", "linear_weights", "lstm", "lstm_backward", "max_pool1d", "max_pool1d_backward",
+           "norm_linear", "norm_linear_backward", "orthogonal_features", "patchify", "patchify_backward",
+           "performer_attention", "performer_attention_backward", "performer_weights", "pointwise_attention",
+           "pointwise_attention_backward", "pointwise_weights", "positive_features", "quadratic_bias", "refine_add",
+           "refine_add_backward", "refine_simp", "refine_simp_backward", "refine_stoc", "refine_stoc_backward",
+           "refine_value", "refine_value_backward", "refine_value_literal", "refine_value_literal_backward",
+           "refine_value_rows", "refine_value_rows_backward", "relative_index", "relative_scores",
+           "relative_scores_backward", "relative_values", "relative_values_backward", "relu", "relu_backward",
+           "rms_norm", "rms_norm_backward", "rnn", "rnn_backward", "root_elu", "root_elu_backward", "rotary",
+           "rotary_backward", "rotary_speeds", "rotary_tables", "scan_matrix", "selective_scan",
+           "selective_scan_backward", "shifted_windows", "sigmoid", "silu", "silu_backward", "sinusoids",
+           "smoothed_cross_entropy", "smoothed_cross_entropy_backward", "softmax", "softmax_backward", "sum_rows",
+           "tiled_cross_entropy", "tiled_cross_entropy_backward", "wasserstein_scores", "wasserstein_scores_backward",
            "window_attention", "window_attention_backward", "window_shape", "window_weights", "wkv", "wkv_backward",
            "wkv_weights"]  # fmt: skip

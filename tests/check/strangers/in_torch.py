@@ -564,6 +564,25 @@ def selective_scan(u, delta, A, B, C, D):
     return torch.stack(ys, dim=1) + u * D
 
 
+def delta_rule(q, k, v, beta, a=None, S0=None):
+    """Yang et al., 2024 and 2025, chunk by chunk: pseudo values by a triangular solve."""
+    L, (b, n, d) = 4, v.shape
+    S = v.new_zeros(b, k.shape[-1], d) if S0 is None else S0
+    g = torch.zeros_like(beta) if a is None else a
+    outs = []
+    for at in range(0, n, L):
+        Q, K, V, B, G = (x[:, at : at + L] for x in (q, k, v, beta, g))
+        G = G.cumsum(dim=1)
+        decay = torch.exp(torch.tril(G[:, :, None] - G[:, None, :])).tril()
+        system = torch.tril(B[..., None] * decay * (K @ K.mT), diagonal=-1) + torch.eye(K.shape[1], dtype=v.dtype)
+        U = torch.linalg.solve_triangular(
+            system, B[..., None] * (V - G.exp()[..., None] * (K @ S)), upper=False, unitriangular=True
+        )
+        outs.append(G.exp()[..., None] * (Q @ S) + (decay * (Q @ K.mT)) @ U)
+        S = G[:, -1].exp()[:, None, None] * S + ((G[:, -1:] - G).exp()[..., None] * K).mT @ U
+    return torch.cat(outs, dim=1)
+
+
 def wkv(key, value, time_decay, time_first):
     """rwkv_linear_attention_cpu of transformers (Peng et al., 2023)."""
     output = torch.zeros_like(key)

@@ -660,6 +660,21 @@ def selective_scan(x, delta, A, B, C, D):
     return np.stack(ys, axis=1)
 
 
+def delta_rule(q, k, v, beta, a=None, S0=None):
+    """Schlag et al., 2021, with the gate of Yang et al., 2025: the state is (d, N), as the papers have it."""
+    batch, n, d = v.shape
+    S = np.zeros((batch, d, k.shape[2]), dtype=v.dtype) if S0 is None else S0.transpose(0, 2, 1)
+    out = []
+    for t in range(n):
+        if a is not None:
+            S = S * np.exp(a[:, t])[:, None, None]
+        b = beta[:, t, None, None]
+        S = S @ (np.eye(k.shape[2], dtype=k.dtype) - b * np.einsum("bi,bj->bij", k[:, t], k[:, t]))
+        S = S + b * np.einsum("bi,bj->bij", v[:, t], k[:, t])
+        out.append(np.einsum("bij,bj->bi", S, q[:, t]))
+    return np.stack(out, axis=1)
+
+
 def wkv(k, v, w, u):
     """Peng et al., 2023 (RWKV-4), Appendix D: numerator and denominator share an exponent."""
     batch, n, d = k.shape

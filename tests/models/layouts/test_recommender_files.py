@@ -91,7 +91,8 @@ def test_ids_of_rectools_follow_that_of_padding():
 def test_the_configuration_in_a_checkpoint_of_rectools_decides():
     def options(config, without="none", **given):
         found = {name: array for name, array in rectools_weights().items() if without not in name}
-        return RecTools().options(SimpleNamespace(found=found, about={"model_config": config}, path="m.ckpt"), given)
+        about = {"model_config": config}
+        return RecTools().options(SimpleNamespace(parameters=found, about=about, path="m.ckpt"), given)
 
     assert options({}) == options(None) == {
         "dim": D, "blocks": 2, "block_form": "sasrec", "emb_scale": False, "qkv_bias": True, "output_projection": True,
@@ -200,7 +201,7 @@ def test_a_state_dict_as_pytorch_would_give_it(monkeypatch, tmp_path):
     for whole, about in (*wholes, ({"state_dict": loaded, "hyper_parameters": {"x": 1}}, {"x": 1})):
         torch.load = lambda path, map_location, weights_only, whole=whole: whole if weights_only else None
         state = StateDict(file)
-        assert (state.about, list(state.found), state.read("b").tolist()) == (about, ["a", "b"], [1, 1])
+        assert (state.about, list(state.parameters), state.read("b").tolist()) == (about, ["a", "b"], [1, 1])
     for whole in ({}, {"a": 1}, {"a": a, "b": 1}, {"state_dict": []}):
         torch.load = lambda path, whole=whole, **how: whole
         with pytest.raises(FileError, match="holds a dict, expected a state dict: names and tensors"):

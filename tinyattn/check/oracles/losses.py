@@ -42,6 +42,16 @@ def smoothed_cross_entropy(
     ) * cross_entropy(logits, targets, weights)
 
 
+def tiled_cross_entropy(
+    x: Array, E: Array, targets: Array, weights: Array | None = None, smoothing: float = 0.0, tile: int | None = None
+) -> float:
+    """All logits at once: no loss depends on the tile."""
+    logits = np.zeros((*targets.shape, len(E)))
+    for at in np.ndindex(*logits.shape):
+        logits[at] = sum(a * b for a, b in zip(x[at[:-1]], E[at[-1]], strict=True))
+    return smoothed_cross_entropy(logits, targets, weights, smoothing)
+
+
 def bpr(positive: Array, negative: Array, weights: Array | None = None) -> float:
     return _weighted_mean(lambda at: _minus_log_sigmoid(positive[at] - negative[at]), positive.shape, weights)
 

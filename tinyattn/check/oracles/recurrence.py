@@ -118,3 +118,20 @@ def selective_scan(
                 read += float(C[(*place, t, m)]) * h[m]
             y[(*place, t, c)] = read + D[c] * value
     return y
+
+
+def delta_rule(
+    q: Array, k: Array, v: Array, beta: Array, a: Array | None = None, S0: Array | None = None, chunk: int = 0
+) -> Any:
+    y, N = np.zeros(v.shape), k.shape[-1]
+    for *lead, c in np.ndindex((*v.shape[:-2], v.shape[-1])):
+        place = tuple(lead)
+        S = [0.0] * N if S0 is None else [float(S0[(*place, i, c)]) for i in range(N)]
+        for t in range(v.shape[-2]):
+            at = (*place, t)
+            if a is not None:
+                S = [math.exp(a[at]) * s for s in S]
+            held = dot(k[at], S)
+            S = [s + float(beta[at]) * float(x) * (float(v[(*at, c)]) - held) for s, x in zip(S, k[at], strict=True)]
+            y[(*at, c)] = dot(q[at], S)
+    return y

@@ -45,6 +45,10 @@ cross_entropy.law("shift", "rounding", "adding a constant to a row of logits cha
         hint="softmax does not see it.")
 
 
+def _weighted(c: Call) -> Call:
+    return c if c.weights is not None else c(weights=_ones(c.targets, c.logits))
+
+
 @cross_entropy("exact", "a position of weight 0 does not move the loss", hint="Change a padding target.", gravity="leak")
 def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     w = np.concatenate([_ones(targets, logits), np.zeros(targets.shape, logits.dtype)])
@@ -54,21 +58,18 @@ def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: n
     demand(first == second, f"the loss moved from {first} to {second}")
 
 
-@cross_entropy("rounding", "adding positions of weight 0 leaves the loss as it is", hint=HINT_MEAN)
-def ignored_positions(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    w = _ones(targets, logits) if weights is None else weights
-    more = [np.concatenate(pair) for pair in ((logits, logits + 1), (targets, targets), (w, np.zeros_like(w)))]
-    close(op(*more), op(logits, targets, w), tolerance_of(logits), "the loss")
-
-
-@cross_entropy("rounding", "multiplying all weights by a constant changes nothing", hint=HINT_MEAN)
-def weights_are_shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    w = _ones(targets, logits) if weights is None else weights
-    for size in (4, 1 / 64):
-        close(op(logits, targets, (w * size).astype(w.dtype)), op(logits, targets, w), tolerance_of(logits), "the loss")
-    close(op(logits, targets, _ones(targets, logits)), op(logits, targets, None), tolerance_of(logits), "the loss")
-
-
+cross_entropy.law("ignored_positions", "rounding", "adding positions of weight 0 leaves the loss as it is",
+        lambda op, c: (
+            op(*(np.concatenate(pair) for pair in (
+                (c.logits, c.logits + 1), (c.targets, c.targets), (c.weights, np.zeros_like(c.weights)),
+            ))), op(**c), tolerance_of(c.logits), "the loss",
+        ), of=_weighted, hint=HINT_MEAN)
+cross_entropy.law("weights_are_shares", "rounding", "multiplying all weights by a constant changes nothing",
+        lambda op, c: (
+            (op(**c(weights=w)), op(**c(weights=other)), tolerance_of(c.logits), "the loss") for w, other in (
+                (4 * c.weights, c.weights), (c.weights / 64, c.weights), (_ones(c.targets, c.logits), None),
+            )
+        ), of=_weighted, hint=HINT_MEAN)
 cross_entropy.law("gradient_rows", "rounding",
         "each row of the gradient sums to 0, and positions of weight 0 have none", lambda op, c: [
             (np.sum(d := op.gradients(c, 1.0)["logits"], axis=-1), np.zeros(c.targets.shape),
@@ -194,4 +195,65 @@ SMOOTHED_CROSS_ENTROPY = smoothed_cross_entropy.spec(
     wrt=("logits",),
     scale=lambda case: 4 * largest(case["logits"]), special_cases=smoothed_cross_entropy_special_cases,
     choices=("smoothing",),
+)
+
+
+tiled_cross_entropy = SpecBuilder("tiled_cross_entropy")
+TILES = (None, 1, 2, 5)
+
+
+def tiled_cross_entropy_case(draw: CaseDrawer) -> dict[str, Any]:
+    case = cross_entropy_case(draw)
+    logits, d = case.pop("logits"), draw.size()
+    x, E = draw.array(*logits.shape[:-1], d, size=2), draw.array(logits.shape[-1], d)
+    return {"x": x, "E": E, **case, "smoothing": draw.choose((0.0, 0.1, 1.0)), "tile": draw.choose(TILES)}
+
+
+def tiled_cross_entropy_special_cases() -> list[dict[str, Any]]:
+    """Rows of logits that rise, fall, and lead in the middle tile; targets in the first tile, and in the last one."""
+    E = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 0.5], [3.0, -1.0], [4.0, 2.0]])
+    x, targets = np.array([[1.0, 0.5], [-1.0, 0.25], [0.0, 2.0]]), np.array([0, 4, 1])
+    several = [(x, None, 0.0, 2), (x, [2.0, 0.0, 1.0], 0.1, 2), (300 * x, [1.0, 1.0, 3.0], 0.0, 1), (x, None, 0.5, 3)]
+    return [{"x": states, "E": E, "targets": targets, "weights": None if w is None else np.array(w),
+             "smoothing": smoothing, "tile": tile} for states, w, smoothing, tile in several]  # fmt: skip
+
+
+@tiled_cross_entropy("rounding", "with every tile the loss is that of all logits at once, and so are the gradients",
+        hint="Where a tile has a larger logit, what happens to the sum so far? Which rows of E does a tile's part of dE belong to?")
+def every_tile(op: Subject, **case: Any) -> None:
+    logits = case["x"] @ case["E"].T
+    expected = oracles.smoothed_cross_entropy(logits, case["targets"], case["weights"], case["smoothing"])
+    atol = 10 * tolerance_of(logits)
+    dx, dE = None, None
+    for tile in (1, 2, 3, len(case["E"]), 10**6):
+        tiled = case | {"tile": tile}
+        close(op(**tiled), expected, atol, f"with tiles of {tile} the loss")
+        if op.has_backward:
+            gradients = op.gradients(tiled, 1.0)
+            dx, dE = (gradients["x"], gradients["E"]) if dx is None else (dx, dE)
+            close(gradients["x"], dx, atol * largest(case["E"]), f"with tiles of {tile} dx")
+            close(gradients["E"], dE, atol * largest(case["x"]), f"with tiles of {tile} dE")
+
+
+@tiled_cross_entropy("rounding", "logits of ±2,000 in any order of tiles give the exact loss", "extremes",
+        hint="exp leaves its range: is every sum taken around the largest logit so far?")
+def tiled_cross_entropy_large_logits(op: Subject, **case: Any) -> None:
+    signs = np.array([-1.0, 1.0, 0.5, -0.5, -1.0])
+    for E in (signs, signs[::-1]):
+        far = {"x": np.array([[2000.0]]), "E": E[:, None], "targets": np.array([0]), "weights": None, "smoothing": 0.0}
+        for tile in (1, 2, 5):
+            close(op(**op.fit(far | {"tile": tile})), 4000.0, 1e-9, f"with tiles of {tile} the loss")
+
+
+TILED_CROSS_ENTROPY = tiled_cross_entropy.spec(
+    "loss = Σ w nll / Σ w, with nll = -Σⱼ qⱼ log softmax(x Eᵀ)ⱼ and q = (1 - ε) onehot(target) + ε / V, in tiles of "
+    "classes, with memory that grows with N + V",
+    "tiled_cross_entropy(x, E, targets, weights=None, smoothing=0.0, tile=None) -> loss first: x (..., D), E (V, D), "
+    "targets (...) integers, weights (...) or None for all 1, not all 0; ε = smoothing in 0..1; tile is the number of "
+    "classes whose logits are made at once, None the library's choice",
+    "the backward's upstream gradient is a number",
+    "logits of any finite size",
+    case=tiled_cross_entropy_case, outputs=("loss",), wrt=("x", "E"),
+    scale=lambda case: 4 * largest(case["x"]) * max(1.0, largest(case["E"])) * case["x"].shape[-1],
+    special_cases=tiled_cross_entropy_special_cases, choices=("smoothing",),
 )

@@ -21,12 +21,10 @@ def linear_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"x": x, "W": draw.array(i, o), "b": draw.array(o) if draw.flag() else None}
 
 
-@linear("rounding", "every token is mapped alike, whatever its neighbours", hint="Does a token see its neighbour?")
-def linear_tokens_apart(op: Subject, **case: Any) -> None:
-    x, width = case["x"], case["W"].shape[1]
-    if x.size:
-        alone = op(**case | {"x": x.reshape(-1, x.shape[-1])[:1]})
-        close(op(**case).reshape(-1, width)[:1], alone, 4 * tolerance(op.spec, case), "the first token's y")
+linear.law("tokens_apart", "rounding", "every token is mapped alike, whatever its neighbours",
+        lambda op, c: [] if not c.x.size else (
+            op(**c).reshape(-1, c.W.shape[1])[:1], op(**c(x=c.x.reshape(-1, c.x.shape[-1])[:1]))
+        ), times=4, what="the first token's y", hint="Does a token see its neighbour?")
 
 
 @linear("rounding", "db is the sum of dy over all tokens, dW the sum of outer products x dyᵀ", "gradients",
@@ -107,16 +105,13 @@ def gelu_feed_forward_case(draw: CaseDrawer) -> dict[str, Any]:
     return {**drawn, "b_1": draw.array(len(drawn["b_1"])), "approximate": draw.flag()}
 
 
-@gelu_feed_forward("rounding", "where every hidden unit is far on, y is x W_1 W_2 + b_1 W_2 + b_2; where all are far off, y is b_2",
+gelu_feed_forward.law("all_on_and_all_off", "rounding",
+        "where every hidden unit is far on, y is x W_1 W_2 + b_1 W_2 + b_2; where all are far off, y is b_2",
+        lambda op, c: [
+            (op(**c), (c.x.astype(float) @ c.W_1 + c.b_1) @ c.W_2 + c.b_2, None, "with all units on, y"),
+            (op(**c(b_1=-c.b_1)), np.broadcast_to(c.b_2, c.x.shape), None, "with all units off, y"),
+        ], of=lambda c: c(b_1=np.full_like(c.b_1, largest(c.x @ c.W_1) + 30)),
         hint="Where are b_1 and b_2 added, and is there another activation?")
-def all_on_and_all_off(op: Subject, **case: Any) -> None:
-    x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))
-    b_1 = np.full_like(case["b_1"], largest(x @ W_1) + 30)
-    atol = tolerance(op.spec, case | {"b_1": b_1})
-    close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, atol, "with all units on, y")
-    close(op(**case | {"b_1": -b_1}), np.broadcast_to(b_2, x.shape), atol, "with all units off, y")
-
-
 gelu_feed_forward.law("odd_part", "rounding", "without b_1, the results for x and -x differ by x W_1 W_2",
         lambda op, c: (op(**c) - op(**c(x=-c.x)), c.x.astype(float) @ c.W_1 @ c.W_2),
         of=lambda c: c(b_1=0 * c.b_1), times=2, what="the difference", hint="GELU(u) - GELU(-u) is u.")

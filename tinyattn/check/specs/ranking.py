@@ -55,7 +55,7 @@ def _digits(op: Subject, got: Any) -> float:
     return 1e-6 if np.float32 in (op.spec.dtype, np.asarray(got).dtype) else 1e-9
 
 
-ranking.law("cut", "rounding", "the k-th item counts, and the next one does not", lambda op, c: (
+ranking.law("cut", "rounding", "the k-th item counts, and the next one does not", lambda op, c: (  # item i has rank i + 1
             pair for name, metric in metrics_of(op) for got in [metric(c.scores, c.k - 1, c.k)] for pair in (
                 (got, 1.0 if name == "hit_rate" else 1 / math.log2(c.k + 1),
                  _digits(op, got), f"{name} at rank k"),

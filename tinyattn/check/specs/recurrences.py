@@ -1,4 +1,4 @@
-"""Recurrences: the simple one, LSTM, GRU in PyTorch's form, RWKV's mean with decaying weights, and scans."""
+"""Recurrences: the simple one, LSTM, GRU in PyTorch's form, RWKV's mean with decaying weights, scans, the delta rule."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from ..families import causal, linear_in
 from ..property import close, demand, largest, rounding, same_bits
 from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
-from .efficient_attention import equal_forms
+from .efficient_attention import MissingError, equal_forms
 
 rnn = SpecBuilder("rnn")
 causal(rnn, "x", hint="Which state goes into which step?")
@@ -232,6 +232,76 @@ SELECTIVE_SCAN = selective_scan.spec(
     "delta >= 0 and A <= 0; φ(0) = 1",
     case=selective_scan_case, wrt=("x", "delta", "A", "B", "C", "D", "h0"),
     scale=lambda case: 10 * largest(*(x for x in case.values() if isinstance(x, np.ndarray))) ** 4, choices=("A",),
+)
+
+
+delta_rule = SpecBuilder("delta_rule")
+# later keys may be long: a small rate keeps the state from growing
+causal(delta_rule, "q", "k", "v", of=lambda case: case | {"beta": case["beta"] / case["beta"].dtype.type(200)},
+       hint="Which state does y_t read?")  # fmt: skip
+for name in ("q", "v"):
+    linear_in(delta_rule, name, of=lambda case: case | {"S0": None})
+
+
+def delta_rule_case(draw: CaseDrawer) -> dict[str, Any]:
+    n, N, d = draw.tokens(), draw.size(high=4), draw.size(high=4)
+    q, v = draw.array(*draw.lead, n, N), draw.array(*draw.lead, n, d)
+    a = -np.abs(draw.array(*draw.lead, n)) if draw.flag() else None
+    S0 = draw.array(*draw.lead, N, d) if draw.flag() else None
+    beta = np.minimum(np.abs(draw.array(*draw.lead, n, size=0.7)), 2)
+    return {"q": q, "k": _unit(draw.array(*draw.lead, n, N)), "v": v, "beta": beta.astype(q.dtype), "a": a, "S0": S0,
+            "chunk": draw.choose((16, 1, 3))}  # fmt: skip
+
+
+def _unit(k: np.ndarray) -> np.ndarray:
+    """Keys of length 1; those of zeros become the first direction."""
+    k = np.where(np.any(k, axis=-1, keepdims=True), k, np.eye(1, k.shape[-1], dtype=k.dtype)[0])
+    return (k / np.sqrt(np.sum(k * k, axis=-1, keepdims=True))).astype(k.dtype)
+
+
+@delta_rule("rounding", "with β = 1 a query that is the token's key reads the token's value, whatever was there",
+        hint="What is written: the value, or its difference from what the key reads now? After the decay, or before?")
+def replaces(op: Subject, **case: Any) -> None:
+    k = _unit(case["k"])
+    y = op(**case | {"q": k, "k": k, "beta": np.ones_like(case["beta"])})
+    close(y, case["v"], 3 * tolerance(op.spec, case), "y")
+
+
+@delta_rule("rounding", "with β = 0 nothing is written: y_t reads what is left of S0", "extremes",
+        hint="Which terms does β multiply?")
+def writes_nothing(op: Subject, **case: Any) -> None:
+    y, S0 = op(**case | {"beta": np.zeros_like(case["beta"])}), case["S0"]
+    left = 1.0 if case["a"] is None else np.exp(np.cumsum(np.asarray(case["a"], float), axis=-1))[..., None]
+    close(y, np.zeros_like(y) if S0 is None else left * (case["q"] @ S0), 3 * tolerance(op.spec, case), "y")
+
+
+@delta_rule("rounding", "with orthogonal keys it is linear attention: values weighted by β q · k, and decayed",
+        hint="How often has a value decayed when it is read?")
+def orthogonal_keys(op: Subject, **case: Any) -> None:
+    v, n = case["v"], case["v"].shape[-2]
+    k = np.broadcast_to(np.eye(n, dtype=v.dtype), (*v.shape[:-2], n, n))
+    q = np.resize(case["q"], k.shape).astype(v.dtype)
+    g = np.zeros(v.shape[:-1]) if case["a"] is None else np.cumsum(np.asarray(case["a"], float), axis=-1)
+    w = np.tril(np.exp(np.minimum(g[..., :, None] - g[..., None, :], 0))) * q * case["beta"][..., None, :]
+    close(op(**case | {"q": q, "k": k.copy(), "S0": None}), w @ v, 3 * tolerance(op.spec, case), "y")
+
+
+@delta_rule("rounding", "chunks of any length give equal results", hint="What does a chunk's first token find in the state?")
+def chunks(op: Subject, **case: Any) -> None:
+    if "chunk" in op.lacks:
+        raise MissingError(f"{op.spec.function} takes no `chunk`")
+    first = op(**case)
+    for chunk in (1, 2, 5, 64):
+        close(op(**case | {"chunk": chunk}), first, 3 * tolerance(op.spec, case), f"chunk {chunk}: y")
+
+
+DELTA_RULE = delta_rule.spec(
+    "y_t = q_t S_t, S_t = S' + β_t k_tᵀ (v_t - k_t S'), S' = exp(a_t) S_{t-1}",
+    "delta_rule(q, k, v, beta, a=None, S0=None, chunk=16) -> y first: q and k (..., n, N), v (..., n, d), "
+    "beta (..., n), S0 (..., N, d) or None for zeros, y (..., n, d)",
+    "a (..., n), at most 0, is the decay's logarithm, or None for no decay; keys have length 1, and β is at most 2",
+    case=delta_rule_case, wrt=("q", "k", "v", "beta", "a", "S0"),
+    scale=lambda case: 10 * case["k"].shape[-2] * largest(*(x for x in case.values() if isinstance(x, np.ndarray))) ** 2,
 )
 
 

@@ -101,6 +101,7 @@ def _keys_equal_queries(case: Case) -> Case:
 
 wasserstein_scores.law("moved", "rounding", "moving all means by the same vector changes no distance, even far from 0",
         lambda op, c: (op(**c(q_mean=c.q_mean + 4096, k_mean=c.k_mean + 4096)), op(**c)), what="the score ",
+        # eighths are moved without rounding
         of=lambda c: c(q_mean=np.round(8 * c.q_mean) / 8, k_mean=np.round(8 * c.k_mean) / 8),
         hint="|a|² - 2 a · b + |b|² of large a and b has few digits left: subtract one key first.")
 wasserstein_scores.law("itself", "rounding",

@@ -89,22 +89,21 @@ def empty_row(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
         demand(np.all(ds == 0), "a row with nothing allowed has a gradient")
 
 
-@states("exact", "logits of ±10,000 are safe, and a lead that large takes all the weight", "extremes",
+states.law("large_logits", "exact", "logits of ±10,000 are safe, and a lead that large takes all the weight",
+        lambda op, c: [  # exp(s - log Σ exp(s)) has the logits' rounding error
+            (np.all((p := op(c.s))[c.s < 0] == 0), "a logit 20,000 below the largest has weight"),
+            (np.sum(p, axis=-1), np.ones(p.shape[:-1]), rounding(c.s.dtype, c.s.shape[-1], 1e4), "the sum of row "),
+        ], "extremes",
+        of=lambda c: c(s=np.where(c.s == np.max(c.s, axis=-1, keepdims=True), 1e4, -1e4).astype(c.s.dtype)),
         hint="exp(1000) overflows: only differences to the row's largest logit may enter the exponential.")
-def large_logits(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
-    large = np.where(s == np.max(s, axis=-1, keepdims=True), 1e4, -1e4).astype(s.dtype)
-    p, atol = op(large), rounding(s.dtype, s.shape[-1], 1e4)    # exp(s - log Σ exp(s)) has the logits' rounding error
-    demand(np.all(p[large < 0] == 0), "a logit 20,000 below the largest has weight")
-    close(np.sum(p, axis=-1), np.ones(s.shape[:-1]), atol, "the sum of row ")
-
-
-@states("rounding", "each row is safe by itself: one row's logits may lie 30,000 below another's", "extremes",
+states.law("rows_far_apart", "rounding", "each row is safe by itself: one row's logits may lie 30,000 below another's",
+        lambda op, c: (
+            (op(c.s + level, c.mask), oracles.softmax(c.s.astype(float), c.mask),
+             rounding(c.s.dtype, c.s.shape[-1], largest(level)), "the weight ")
+            for level in [c.s.dtype.type(-32768) * np.arange(c.s.shape[-2], dtype=c.s.dtype)[:, None]]
+        # whole numbers are moved without rounding
+        ), "extremes", of=lambda c: c(s=np.round(c.s)),
         hint="Subtract each row's maximum: with one maximum for all, some rows underflow entirely.")
-def rows_far_apart(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
-    level = s.dtype.type(-32768) * np.arange(s.shape[-2], dtype=s.dtype)[:, None]
-    whole = np.round(s)                               # whole numbers, so that moving them loses nothing
-    close(op(whole + level, mask), oracles.softmax(whole.astype(np.float64), mask),
-          rounding(s.dtype, s.shape[-1], largest(level)), "the weight ")
 
 
 @states("exact", "an allowed logit as low as -2¹⁰⁰ leaves nothing for the masked ones", "extremes",

@@ -186,7 +186,7 @@ def _several(draw: CaseDrawer) -> dict[str, Any]:
 
 
 CLIP = plain_spec(
-    "clip_factor", "all arrays together have the norm c at most, and their direction", _several, _factor, "factor",
+    "clip_factor", "all arrays together have at most the norm `most`, and their direction", _several, _factor, "factor",
     atol=1e-5, extreme="gradients of 0 stay so: the factor is 1",
     extremes=[{"gradients": [np.zeros((2, 2)), np.zeros(3)], "most": 1.0}],
 )  # fmt: skip

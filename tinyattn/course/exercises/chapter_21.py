@@ -64,7 +64,7 @@ def _a_gradient(draw: CaseDrawer) -> dict[str, Any]:
 
 
 CLIP = plain_spec(
-    "clip", "a gradient of norm c or less stays, a longer one is scaled to the norm c", _a_gradient, _clip, "g",
+    "clip", "a gradient of norm `most` or less stays, a longer one is scaled to it", _a_gradient, _clip, "g",
     atol=_atol, extreme="a gradient of 0 stays 0", extremes=[{"g": np.zeros((2, 2)), "most": 1.0}])  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The mixers, by name: attention, and the layers that replace it in a block."""
 
+from .delta import DeltaRule
 from .gru import GRU
 from .lstm import LSTM
 from .lstmn import LSTMN
@@ -17,6 +18,7 @@ MIXERS: dict[str, type[Mixer]] = {
     "gru": GRU,
     "rwkv": RWKV,
     "mamba": Mamba,
+    "delta": DeltaRule,
 }
 
 __all__ = [

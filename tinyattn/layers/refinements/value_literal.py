@@ -38,6 +38,6 @@ class ValueLiteral(Maps):
 
 def _whole(A: Array, longest: int) -> Array:
     """The lower right corner of a matrix of zeros. Shapes: (..., n, n) -> (..., longest, longest)."""
-    found, first = get_xp(A).zeros((*A.shape[:-2], longest, longest), dtype=A.dtype), longest - A.shape[-1]
-    found[..., first:, first:] = A
-    return found
+    whole, first = get_xp(A).zeros((*A.shape[:-2], longest, longest), dtype=A.dtype), longest - A.shape[-1]
+    whole[..., first:, first:] = A
+    return whole

@@ -52,8 +52,9 @@ class Checkpoint:
 
     def load(self) -> Decoder:
         """The model. Numbers are read, and turned to float32, one parameter at a time."""
+        read = self.weights.read
         for name, original in self.copies.items():
-            if name in self.weights.found and not np.array_equal(self.weights.read(name), self.weights.read(original)):
+            if name in self.weights.parameters and not np.array_equal(read(name), read(original)):
                 conflict = f"{self.config.path} says that {name} is {original} (tie_word_embeddings)"
                 raise FileError(f"{conflict}, and their numbers differ")
         return self.model.learned_elsewhere(self.tokens, self._arrays())
@@ -67,12 +68,12 @@ class Checkpoint:
     def _at(self) -> str:
         """The prefix of the file's names: the layout's or none."""
         prefix = self.layout.prefix
-        return prefix if any(name.startswith(prefix) for name in self.weights.found) else ""
+        return prefix if any(name.startswith(prefix) for name in self.weights.parameters) else ""
 
     def _recognised(self) -> TextLayout:
         kind = self.config.get("model_type")
         if kind is None:
-            names = self.weights.found
+            names = self.weights.parameters
             kind = next((n for n, y in TEXT_LAYOUTS.items() if {y.typical, y.prefix + y.typical} & names.keys()), None)
             if kind is None:
                 known = " or ".join(layout.typical for layout in TEXT_LAYOUTS.values())
@@ -83,24 +84,24 @@ class Checkpoint:
 
     def _checked(self, network: DecoderNetwork) -> list[Entry]:
         """The layout's entries, checked against the files."""
-        found, entries = self.weights.found, []
+        parameters, entries = self.weights.parameters, []
         for entry in self.layout.entries(network, self._at):             # ends at the first missing name
-            if entry.theirs not in found:
+            if entry.theirs not in parameters:
                 missing = f"{self.folder} has no {entry.theirs}"
                 raise FileError(f"{missing}, expected in {self.layout.name} by its config.json")
             entries.append(entry)
         known = {entry.theirs: entry.shape for entry in entries}
         known |= {name: known[original] for name, original in self.copies.items()}
-        unknown = [name for name in found if name not in known and not self._ignored(name)]
+        unknown = [name for name in parameters if name not in known and not self._ignored(name)]
         if unknown:
-            raise FileError(f"{found[min(unknown)].path} has {min(unknown)}, which no {self.layout.name} has")
+            raise FileError(f"{parameters[min(unknown)].path} has {min(unknown)}, which no {self.layout.name} has")
         for name, expected in known.items():
-            if name not in found:        # a copy
+            if name not in parameters:        # a copy
                 continue
-            path, _, shape, _ = found[name]
+            path, _, shape, _ = parameters[name]
             if shape != expected:
                 raise FileError(f"{path}: {name} is {shape}, expected {expected} by its config.json")
-            refuse_format(found[name], name)
+            refuse_format(parameters[name], name)
         return entries
 
     def _ignored(self, name: str) -> bool:

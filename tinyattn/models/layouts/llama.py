@@ -88,27 +88,27 @@ def _rope(config: Config) -> dict[str, Any]:
     kinds = [kind for table in (newer, older) if (kind := _kind(table)) != "default"]
     if len(kinds) == 2 and newer.values != older.values:
         raise FileError(f"{config.path} scales angles in rope_parameters and in rope_scaling, expected one of them")
-    found: dict[str, Any] = {"rope_base": newer.positive("rope_theta", config.positive("rope_theta", 10000.0))}
+    options: dict[str, Any] = {"rope_base": newer.positive("rope_theta", config.positive("rope_theta", 10000.0))}
     table = newer if _kind(newer) != "default" else older
     for part in (config, newer, older):
         part.refuse_other("partial_rotary_factor", 1)
     if not kinds or kinds == ["dynamic"]:
-        return found
+        return options
     factor = table.positive("factor")
-    found |= {"rope_scaling": kinds[0], "rope_factor": factor}
+    options |= {"rope_scaling": kinds[0], "rope_factor": factor}
     if kinds[0] == "llama3":
-        found["rope_trained"] = table.whole("original_max_position_embeddings")
-        found |= {"rope_slow": table.positive("low_freq_factor"), "rope_fast": table.positive("high_freq_factor")}
+        options["rope_trained"] = table.whole("original_max_position_embeddings")
+        options |= {"rope_slow": table.positive("low_freq_factor"), "rope_fast": table.positive("high_freq_factor")}
     if kinds[0] == "yarn":
         table.refuse_other("truncate", True)
         longest, usual = config.whole("max_position_embeddings"), 0.1 * math.log(factor) + 1
         if table.get("mscale") and table.get("mscale_all_dim"):                  # DeepSeek's files
             over, under = (0.1 * table.positive(m) * math.log(factor) + 1 for m in ("mscale", "mscale_all_dim"))
             usual = over / under
-        found["rope_trained"] = table.whole("original_max_position_embeddings", longest)
-        found |= {"rope_slow": table.positive("beta_slow", 1.0), "rope_fast": table.positive("beta_fast", 32.0)}
-        found["rope_amplitude"] = table.positive("attention_factor", usual)
-    return found
+        options["rope_trained"] = table.whole("original_max_position_embeddings", longest)
+        options |= {"rope_slow": table.positive("beta_slow", 1.0), "rope_fast": table.positive("beta_fast", 32.0)}
+        options["rope_amplitude"] = table.positive("attention_factor", usual)
+    return options
 
 
 def _kind(table: Config) -> str:

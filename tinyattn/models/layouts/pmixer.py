@@ -31,19 +31,19 @@ class Pmixer(SASRecLayout):
         "block_form": "pre for --norm_first, post without it, sasrec for code before 2025",
     }
 
-    def options(self, found: StateDict, options: dict[str, Any]) -> dict[str, Any]:
+    def options(self, state: StateDict, options: dict[str, Any]) -> dict[str, Any]:
         if options["block_form"] not in FORMS:
             expected = f"one of {', '.join(FORMS)}, as {self.name} has"
             raise FileError(f"block_form is {options['block_form']!r}, expected {expected}")
-        longest, padding = self.shape(found, POSITIONS, 2)[0], options.get("padding", "tokens")
-        if "padding" not in options and options["block_form"] == "sasrec" and np.any(found.read(POSITIONS)[0]):
+        longest, padding = self.shape(state, POSITIONS, 2)[0], options.get("padding", "tokens")
+        if "padding" not in options and options["block_form"] == "sasrec" and np.any(state.read(POSITIONS)[0]):
             padding = "blank"                                # as in its first code: row 0 was learned
         longest -= padding != "blank"
         maxlen = options.get("maxlen", longest)
         if maxlen > longest:
-            raise FileError(f"maxlen is {maxlen}, expected at most {longest}: {found.path} has no more positions")
+            raise FileError(f"maxlen is {maxlen}, expected at most {longest}: {state.path} has no more positions")
         return {
-            "dim": self.shape(found, self.items, 2)[1], "blocks": self.blocks(found), "maxlen": maxlen,
+            "dim": self.shape(state, self.items, 2)[1], "blocks": self.blocks(state), "maxlen": maxlen,
             "padding": padding, "emb_scale": True, "qkv_bias": True, "output_projection": True, "eps": 1e-8,
         }  # fmt: skip
 
@@ -60,9 +60,9 @@ class Pmixer(SASRecLayout):
         yield from norm("last_layernorm", "norm", D)
         yield Entry(POSITIONS, (-1, D), ())
 
-    def finish(self, network: Any, arrays: dict[str, np.ndarray], found: StateDict) -> None:
+    def finish(self, network: Any, arrays: dict[str, np.ndarray], state: StateDict) -> None:
         """Position 0 is padding's: if padding is a token, rows 0 of both tables are added."""
-        positions = found.read(POSITIONS)
+        positions = state.read(POSITIONS)
         if network.padding != "blank":
             arrays["items"][0] += positions[0] / np.float32(math.sqrt(network.dim))
             positions = positions[1:]

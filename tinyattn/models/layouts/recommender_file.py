@@ -63,7 +63,7 @@ class RecommenderFile:
         return about | {"fingerprint": self.state.fingerprint()}
 
     def _recognised(self) -> SASRecLayout:
-        layout = next((y for y in SASREC_LAYOUTS.values() if y.items in self.state.found), None)
+        layout = next((y for y in SASREC_LAYOUTS.values() if y.items in self.state.parameters), None)
         if layout is None:
             known = " or ".join(f"{y.items} ({y.name})" for y in SASREC_LAYOUTS.values())
             raise FileError(f"{self.state.path} has no parameter that is called {known}")
@@ -88,15 +88,15 @@ class RecommenderFile:
 
     def _checked(self) -> list[Entry]:
         """The layout's entries, checked against the file."""
-        found, entries = self.state.found, list(self.layout.entries(self.network))
+        parameters, entries = self.state.parameters, list(self.layout.entries(self.network))
         for entry in entries:
-            if entry.theirs not in found:
+            if entry.theirs not in parameters:
                 raise FileError(f"{self.state.path} has no {entry.theirs}, expected in {self.layout.name}")
-            shape = found[entry.theirs].shape
+            shape = parameters[entry.theirs].shape
             if len(shape) != len(entry.shape) or any(n not in (-1, m) for n, m in zip(entry.shape, shape, strict=True)):
                 expected = str(entry.shape).replace("-1", "any")
                 raise FileError(f"{self.state.path}: {entry.theirs} is {tuple(shape)}, expected {expected}")
-        unknown = found.keys() - {entry.theirs for entry in entries}
+        unknown = parameters.keys() - {entry.theirs for entry in entries}
         if unknown:
             unmapped = f"which no mapped SASRec of {self.layout.name} has"
             raise FileError(f"{self.state.path} has {min(unknown)}, {unmapped}")

@@ -28,23 +28,23 @@ class RecTools(SASRecLayout):
     first = BLOCKS + ".{}.q_layer_norm.weight"
     required: ClassVar[dict[str, str]] = {"heads": "its n_heads, which was 4 unless it was set"}
 
-    def options(self, found: StateDict, options: dict[str, Any]) -> dict[str, Any]:
+    def options(self, state: StateDict, options: dict[str, Any]) -> dict[str, Any]:
         other = f"{BLOCKS}.0.layer_norm_1.weight"
-        if not self.blocks(found) and other in found.found:
-            raise FileError(f"{found.path} has {other}: of RecTools' layers only SASRecTransformerLayers are mapped")
-        config = self._config(found)
+        if not self.blocks(state) and other in state.parameters:
+            raise FileError(f"{state.path} has {other}: of RecTools' layers only SASRecTransformerLayers are mapped")
+        config = self._config(state)
         about: dict[str, Any] = {
-            "dim": self.shape(found, self.items, 2)[1], "blocks": self.blocks(found), "block_form": "sasrec",
-            "emb_scale": bool(_table(found, config, "pos_encoding_kwargs").get("use_scale_factor", False)),
+            "dim": self.shape(state, self.items, 2)[1], "blocks": self.blocks(state), "block_form": "sasrec",
+            "emb_scale": bool(_table(state, config, "pos_encoding_kwargs").get("use_scale_factor", False)),
             "qkv_bias": True, "output_projection": True, "eps": 1e-5, "last_eps": 1e-8,
             "padding": "hidden" if config.get("use_key_padding_mask") else "blank",
         }  # fmt: skip
         if "n_heads" in config:
             about["heads"] = config["n_heads"]
-        if POSITIONS in found.found:
-            return about | {"maxlen": self.shape(found, POSITIONS, 2)[0]}
+        if POSITIONS in state.parameters:
+            return about | {"maxlen": self.shape(state, POSITIONS, 2)[0]}
         if "session_max_len" not in config and "maxlen" not in options:
-            raise FileError(f"{found.path} has no {POSITIONS}: set maxlen to its session_max_len")
+            raise FileError(f"{state.path} has no {POSITIONS}: set maxlen to its session_max_len")
         return about | {"position": "none", "maxlen": config.get("session_max_len", options.get("maxlen"))}
 
     def entries(self, network: Any) -> Iterator[Entry]:
@@ -61,32 +61,32 @@ class RecTools(SASRecLayout):
                 yield from linear(f"{theirs}.feed_forward.{name}", f"{ours}.feed_forward.{part}", D)
         yield from norm("transformer_layers.last_layernorm", "norm", D)
 
-    def ids(self, found: StateDict) -> list[Any] | None:
+    def ids(self, state: StateDict) -> list[Any] | None:
         """All but the first, which is padding's."""
-        ids = found.about.get("item_external_ids")
+        ids = state.about.get("item_external_ids")
         if ids is None:
             return None
         if not isinstance(ids, list | tuple | np.ndarray) or np.ndim(np.asarray(ids, dtype=object)) != 1:
-            raise FileError(f"{found.path} has item_external_ids {shortened(repr(ids))}, expected a list of ids")
+            raise FileError(f"{state.path} has item_external_ids {shortened(repr(ids))}, expected a list of ids")
         return list(ids)[1:]
 
-    def _config(self, found: StateDict) -> dict[str, Any]:
+    def _config(self, state: StateDict) -> dict[str, Any]:
         """The model's configuration, {} if the file has none. FileError for one that is not computed here."""
-        config = found.about.get("model_config")
+        config = state.about.get("model_config")
         if not isinstance(config, dict):
             return {}
         for name, only in ONLY.items():
             if str(config.get(name, only)).rpartition(".")[2] != str(only):
-                raise FileError(f"{found.path} has {name} {config[name]!r}, expected {only!r}: nothing else is mapped")
-        distance = _table(found, config, "similarity_module_kwargs").get("distance", "dot")
+                raise FileError(f"{state.path} has {name} {config[name]!r}, expected {only!r}: nothing else is mapped")
+        distance = _table(state, config, "similarity_module_kwargs").get("distance", "dot")
         if distance != "dot":
-            raise FileError(f"{found.path} has distance {distance!r}, expected 'dot': nothing else is mapped")
+            raise FileError(f"{state.path} has distance {distance!r}, expected 'dot': nothing else is mapped")
         return config
 
 
-def _table(found: StateDict, config: dict[str, Any], name: str) -> dict[str, Any]:
+def _table(state: StateDict, config: dict[str, Any], name: str) -> dict[str, Any]:
     """A part of a configuration, {} if it is missing or None. Raises FileError for one that is no dict."""
     table = config.get(name) or {}
     if not isinstance(table, dict):
-        raise FileError(f"{found.path} has {name} {shortened(repr(table))}, expected a dict")
+        raise FileError(f"{state.path} has {name} {shortened(repr(table))}, expected a dict")
     return table

@@ -20,7 +20,7 @@ class SASRecLayout:
     first: ClassVar[str]                 # the name of a parameter of each block, with {} for the block's number
     required: ClassVar[dict[str, str]]        # options that no file holds, and what to set them to
 
-    def options(self, found: StateDict, options: dict[str, Any]) -> dict[str, Any]:
+    def options(self, state: StateDict, options: dict[str, Any]) -> dict[str, Any]:
         """The options of the SASRec. Raises FileError for a model that is not computed here."""
         raise NotImplementedError
 
@@ -28,25 +28,25 @@ class SASRecLayout:
         """Every parameter of a file; `ours` is empty for those that `finish` converts."""
         raise NotImplementedError
 
-    def finish(self, network: Any, arrays: dict[str, np.ndarray], found: StateDict) -> None:
+    def finish(self, network: Any, arrays: dict[str, np.ndarray], state: StateDict) -> None:
         """Write into `arrays` the parameters that are made of several, or of a part of one."""
 
-    def ids(self, found: StateDict) -> list[Any] | None:
+    def ids(self, state: StateDict) -> list[Any] | None:
         """The ids of items 1, 2, 3, ..., where the file has them."""
         return None
 
-    def shape(self, found: StateDict, name: str, axes: int) -> tuple[int, ...]:
+    def shape(self, state: StateDict, name: str, axes: int) -> tuple[int, ...]:
         """The shape of a parameter with so many axes. Raises FileError if it is missing, or has other axes."""
-        if name not in found.found:
-            raise FileError(f"{found.path} has no {name}, expected in {self.name}")
-        shape = found.found[name].shape
+        if name not in state.parameters:
+            raise FileError(f"{state.path} has no {name}, expected in {self.name}")
+        shape = state.parameters[name].shape
         if len(shape) != axes or 0 in shape:
-            raise FileError(f"{found.path}: {name} is {shape}, expected {axes} axes, none of them of length 0")
+            raise FileError(f"{state.path}: {name} is {shape}, expected {axes} axes, none of them of length 0")
         return shape
 
-    def blocks(self, found: StateDict) -> int:
+    def blocks(self, state: StateDict) -> int:
         count = 0
-        while self.first.format(count) in found.found:
+        while self.first.format(count) in state.parameters:
             count += 1
         return count
 

@@ -36,11 +36,11 @@ class StateDict:
         if not path.is_file():
             raise FileError(f"{path}: no such file")
         parameters = read_whole(path) if path.suffix == ".safetensors" else self._pickle()
-        self.found = without_wrappers(parameters)
+        self.parameters = without_wrappers(parameters)
 
     def read(self, name: str) -> np.ndarray:
         """The parameter, as `as_float32` has it."""
-        return as_float32(self.found[name], self.path, name)
+        return as_float32(self.parameters[name], self.path, name)
 
     def fingerprint(self) -> str:
         """A digest of the file."""

@@ -38,20 +38,20 @@ class Weights:
         self.folder = folder
         index = self._index()
         self.files = sorted({folder / name for name in index.values()}) or [folder / ONE]
-        self.found: dict[str, Stored] = {}
+        self.parameters: dict[str, Stored] = {}
         for path in self.files:
             for name, stored in header(path).items():
-                if name in self.found:
-                    raise FileError(f"{name} is in both {self.found[name].path} and {path}")
-                self.found[name] = stored
+                if name in self.parameters:
+                    raise FileError(f"{name} is in both {self.parameters[name].path} and {path}")
+                self.parameters[name] = stored
         for name, file in index.items():
-            if name not in self.found or self.found[name].path.name != file:
+            if name not in self.parameters or self.parameters[name].path.name != file:
                 raise FileError(f"{folder / INDEX} says that {name} is in {file}, and it is not")
-        self.found = without_wrappers(self.found)
+        self.parameters = without_wrappers(self.parameters)
 
     def read(self, name: str) -> np.ndarray:
         """The parameter, as `as_float32` has it."""
-        stored = self.found[name]
+        stored = self.parameters[name]
         if stored.format == "BF16":
             _package("ml_dtypes")        # which adds this format to NumPy's
         with opened(stored.path) as file:

@@ -91,13 +91,13 @@ class CaserNetwork(CaserOptions, UserTable):
         x = embedding(batch.ids, p["items"])
         xp, (B, n, d) = get_xp(x), x.shape
         x = xp.concatenate([xp.zeros((B, self.window - 1, d), dtype=x.dtype), x], axis=1)
-        found, caches = [], []
+        filtered, caches = [], []
         for height, weights in enumerate(p["horizontal"], start=1):
             y, cache = _strongest(weights, x, self.window - height + 1)
-            found.append(y)
+            filtered.append(y)
             caches.append(cache)
-        found.append(self._vertical(p["vertical"], x).reshape(B, n, d * self.nv))
-        y = xp.concatenate(found, axis=-1)
+        filtered.append(self._vertical(p["vertical"], x).reshape(B, n, d * self.nv))
+        y = xp.concatenate(filtered, axis=-1)
         keep = dropout_mask(y, y.shape, self.dropout, rng)
         u, fc = dense(p["fc"], dropout(y, keep, self.dropout))
         h = xp.concatenate([relu(u), self.user_rows(p, batch, n), xp.ones((B, n, 1), dtype=x.dtype)], axis=-1)

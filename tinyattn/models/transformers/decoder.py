@@ -17,7 +17,7 @@ import numpy as np
 
 from ... import backend
 from ...backend import Array, get_xp
-from ...data import TOKENIZERS, Text, TextSampler, Tokenizer, Tokens, Vocabulary, learned_tokens
+from ...data import TOKENIZERS, Text, TextBatch, TextSampler, Tokenizer, Tokens, Vocabulary, learned_tokens
 from ...files import Arrays
 from ...forms import replaceable
 from ...layers import (
@@ -38,7 +38,7 @@ from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backwar
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...random import Stream, generator
 from ...training import Settings
-from ..cross_entropy import Smoothed
+from ..cross_entropy import Smoothed, table_loss, table_loss_backward
 from ..mixing import OneBlock, refuse_feed_forward, with_parts
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
@@ -136,25 +136,52 @@ class DecoderNetwork(DecoderOptions, OneBlock, TextNetwork):
 
     def forward(self, p: Any, ids: Array, rng: Any = None) -> tuple[Array, DecoderCache]:
         """Scores (B, n, V) of the token after each, and the cache. Shapes: ids (B, n)."""
+        cache = self._states(p, ids, rng)
+        return linear(cache.h, p[self.scored].T), cache
+
+    def _states(self, p: Any, ids: Array, rng: Any) -> DecoderCache:
+        """All but the scores; `h` of the cache is what they are made of."""
         xp, x = get_xp(ids), self._read(p, ids, 0)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
         x, caches = self.stack.forward(p["blocks"], x, mask=Mask(causal=True), slots=slots, rng=rng)
         h, norm = self.block.norm.forward(p["norm"], x)
-        return linear(h, p[self.scored].T), DecoderCache(ids, slots, keep, caches, norm, h)
+        return DecoderCache(ids, slots, keep, caches, norm, h)
 
     def backward(self, p: Any, dscores: Array, cache: DecoderCache) -> dict[str, Any]:
+        """-> grads shaped like p."""
+        dh, dW, _ = linear_backward(dscores, cache.h, p[self.scored].T)
+        return self._states_backward(p, dh, dW.T, cache)
+
+    def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
+        """As `forward` and `smoothed_loss`; where there are many tokens, without all scores at once."""
+        return self._loss(p, batch, rng, self.label_smoothing)
+
+    def _loss(self, p: Any, batch: TextBatch, rng: Any, smoothing: float) -> tuple[Any, Any]:
+        cache = self._states(p, batch.ids, rng)
+        weight = batch.weight.astype(cache.h.dtype)
+        loss, saved = table_loss(cache.h, p[self.scored], batch.targets, weight, smoothing)
+        return loss, (saved, cache)
+
+    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
+        saved, states = cache
+        return self._states_backward(p, *table_loss_backward(dloss, states.h, p[self.scored], saved), states)
+
+    def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
+        total = float(get_xp(batch.weight).sum(batch.weight))
+        return {"loss": (float(self._loss(p, batch, None, 0.0)[0]) * total, total)}
+
+    def _states_backward(self, p: Any, dh: Array, dtable: Array, cache: DecoderCache) -> dict[str, Any]:
         """-> grads shaped like p. A table that is read twice gets the sum of both gradients."""
         grads: dict[str, Any] = {}
-        dh, dW, _ = linear_backward(dscores, cache.h, p[self.scored].T)
         dx, grads["norm"] = self.block.norm.backward(p["norm"], dh, cache.norm)
         dx, grads["blocks"] = self.stack.backward(p["blocks"], dx, cache.blocks)
         dx = dropout_backward(dx, cache.keep, self.dropout)
         if "positions" in p:
             grads["positions"] = self.scheme.add_backward(p["positions"], dx, cache.slots)
         grads["tokens"] = embedding_backward(dx, cache.ids, p["tokens"])
-        grads[self.scored] = grads[self.scored] + dW.T if self.tied else dW.T
+        grads[self.scored] = grads[self.scored] + dtable if self.tied else dtable
         return grads
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
@@ -246,10 +273,10 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
 
     def evaluate(self, data: Any) -> dict[str, float]:
         """`loss`, in nats a token, and `per_character`, which compares models with different tokens."""
-        found, text = super().evaluate(data), Text.of(data).text
+        metrics, text = super().evaluate(data), Text.of(data).text
         numbers = self.tokens.encode(text)
         characters = len(text) - len(self.tokens.text(numbers[:1]))           # all but the first token's
-        return found | {"per_character": found["loss"] * (len(numbers) - 1) / characters}
+        return metrics | {"per_character": metrics["loss"] * (len(numbers) - 1) / characters}
 
     def learned_elsewhere(self, tokens: Tokenizer, arrays: Arrays | Iterable[tuple[str, np.ndarray]]) -> Self:
         """This model with a tokenizer and parameters by name. Raises ValueError for one missing or misshapen."""

@@ -216,8 +216,8 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         xp, V = self._module(self.parameters), len(self.tokens)
         rows, scores = ids[None], np.zeros(1)
         for place in places.tolist():
-            found, _ = network.forward(self.parameters, xp.asarray(rows))
-            p = backend.to_numpy(softmax(found[:, place])).astype(np.float64)
+            logits, _ = network.forward(self.parameters, xp.asarray(rows))
+            p = backend.to_numpy(softmax(logits[:, place])).astype(np.float64)
             total = scores[:, None] + np.log(p + np.finfo(np.float64).tiny)
             best = np.argsort(-total, axis=None, kind="stable")[: max(k, BEAM)]
             rows, scores = rows[best // V], total.flat[best]

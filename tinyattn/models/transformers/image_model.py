@@ -185,7 +185,7 @@ class ImageModel(ImageReader):
     def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
         """Classes and shape of the images. Raises ValueError without labels, and for integers beside strings."""
         labels = [part.need_labels() for part in parts]
-        kinds = {found.dtype.kind for found in labels}
+        kinds = {part.dtype.kind for part in labels}
         if len(kinds) > 1:
             raise ValueError("some parts have labels that are integers, others strings: expected one kind")
         classes = Vocabulary(np.unique(np.concatenate(labels)), "class")

@@ -77,8 +77,8 @@ def receptive_field(model: ImageModel, image: Any, token: int | None = None) -> 
     Raises ValueError for an image of another size than the training images, and for an unknown patch.
     """
     network, p = model.network, model.parameters
-    (given,) = model.standardised(np.asarray(image)[None])
-    images = backend.asarray(given[None], like=p["norm"]["gamma"])
+    (pixels,) = model.standardised(np.asarray(image)[None])
+    images = backend.asarray(pixels[None], like=p["norm"]["gamma"])
     x, _ = network.encode(p, images)
     n, dim = x.shape[1] - network.read, x.shape[2]
     rows = math.isqrt(n * network.height // network.width)

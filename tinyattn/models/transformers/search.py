@@ -37,10 +37,10 @@ def beam_search(log_probabilities: Callable[[np.ndarray], np.ndarray], beam: int
     if not 1 <= beam <= BROADEST:
         raise ValueError(f"beam is {beam}, expected 1 to {BROADEST}")
     places: list[Hypothesis | None] = [Hypothesis((), 0.0), *[None] * (beam - 1)]
-    found: list[Hypothesis] = []
+    whole: list[Hypothesis] = []
     for length in range(1, longest + 1):
         beginnings = [(place, h) for place, h in enumerate(places) if h is not None and not h.is_whole]
-        best = max((h.score for h in found), default=-np.inf)
+        best = max((h.score for h in whole), default=-np.inf)
         if all(h.score <= best for _, h in beginnings):                  # no continuation could be better
             break
         total = log_probabilities(np.array([(0, *h.symbols) for _, h in beginnings]))
@@ -48,8 +48,8 @@ def beam_search(log_probabilities: Callable[[np.ndarray], np.ndarray], beam: int
         if length == longest:
             total[:, 1:] = -np.inf
         places = [_best(total, [h for place, h in beginnings if place <= i]) for i in range(beam)]
-        found += [h for h in places if h is not None and h.is_whole]
-    return sorted(found, key=lambda h: -h.score)
+        whole += [h for h in places if h is not None and h.is_whole]
+    return sorted(whole, key=lambda h: -h.score)
 
 
 def _best(total: np.ndarray, beginnings: list[Hypothesis]) -> Hypothesis | None:

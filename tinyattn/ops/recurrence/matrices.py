@@ -2,7 +2,7 @@
 
 A recurrence that is linear in its values is a lower triangular matrix of tokens by tokens, which is not formed: entry
 (t, j) says how much output t holds of token j. `wkv_weights` and `scan_matrix` make it, beside attention's weights and
-those of `linear_weights`.
+those of `linear_weights`, and `delta_matrix` the third form of the delta rule.
 """
 
 from ...backend import Array, get_xp
@@ -55,4 +55,27 @@ def scan_matrix(delta: Array, A: Array, B: Array, C: Array, D: Array, exact: boo
         read = C[..., t, None, None, :] @ left                  # (..., n, 1, d)
         M[..., t, :] = read[..., 0, :].swapaxes(-1, -2)
     M += xp.eye(n, dtype=delta.dtype) * D[:, None, None]
+    return M
+
+
+def delta_matrix(q: Array, k: Array, beta: Array, a: Array | None = None) -> Array:
+    """M_tj = β_j q_t P_t ... P_{j+1} k_jᵀ, with P_i = exp(a_i) (I - β_i k_iᵀ k_i).
+
+    The matrix of `delta_rule` from a state of zeros, for all columns of v: y_t = Σ_j M_tj v_j over j <= t. Row after
+    row: what is left of earlier tokens' keys decays and loses its part along the new key, and the token writes its.
+    Shapes: q and k (..., n, N), beta (..., n), a (..., n) or None for no decay -> M (..., n, n).
+    Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
+    Source: Yang et al. (2024); Yang, Kautz & Hatamizadeh (2025).
+    """
+    expect("...nm ...nm ...n ...n", q=q, k=k, beta=beta, a=a)
+    xp, n = get_xp(q), q.shape[-2]
+    M = xp.zeros((*q.shape[:-1], n), dtype=q.dtype)
+    left = xp.zeros_like(k)                                     # a row for each token
+    for t in range(n):
+        if a is not None:
+            left *= xp.exp(a[..., t, None, None])
+        key, rate = k[..., t, :, None], beta[..., t, None, None]
+        left -= rate * (left @ key) * key[..., 0][..., None, :]
+        left[..., t, :] = rate[..., 0] * key[..., 0]
+        M[..., t, :] = (left @ q[..., t, :, None])[..., 0]
     return M
