@@ -6,7 +6,7 @@ A new entry of one of the tables is tested here by being there.
 
 import itertools
 import tracemalloc
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -15,8 +15,9 @@ from tests.covering import covering
 from tests.devices import On
 from tests.models.schemes import SCHEMES
 from tests.models.worlds import few_negatives, uneven
+from tinyattn import data
 from tinyattn.check import gradcheck_layer, gradcheck_model
-from tinyattn.data import Interactions, Sampler, pad
+from tinyattn.data import Interactions, Sampler, TimedHistory
 from tinyattn.fast import tiles
 from tinyattn.layers import (
     BLOCK_FORMS,
@@ -30,6 +31,7 @@ from tinyattn.layers import (
     MultiHead,
 )
 from tinyattn.layers.mechanisms import Full, refined
+from tinyattn.layers.positions import ITEM_POSITIONS
 from tinyattn.models import MODELS, NeuralRecommender, SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, Stream, generator
@@ -37,10 +39,11 @@ from tinyattn.training import Settings, learner, train
 from tinyattn.tree import add_to, flatten, leaves, tree_map
 
 DATA = uneven(users=9, items=12, longest=9)
+DATA = replace(DATA, times=(1 + 3600 * np.arange(len(DATA)) ** 1.5).astype(np.int64))
 SMALL = {"n_items": DATA.n_items, "n_users": DATA.n_users, "maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "blocks": 2}
 FEW = SMALL | {"layers": 2, "nh": 2, "nv": 2}    # a recommender is given those that it has, and is faster; others work
 OPTIONS = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads", "refine", "mixer")  # of a case
-PLACES = list(POSITIONS) + list(SCHEMES)
+PLACES = list(ITEM_POSITIONS) + list(SCHEMES)
 OWN = {
     "window": {"window": 3},
     "longformer": {"window": 2, "global_tokens": 2},
@@ -56,7 +59,7 @@ def given_by(case):
 
 def suits(mechanism, position, form):
     """Does the library take it? The refusals are tested below."""
-    scheme = (POSITIONS | SCHEMES)[position]
+    scheme = (dict(ITEM_POSITIONS) | SCHEMES)[position]
     drops = form != "sasrec" or "dropout" in MECHANISMS[mechanism].takes
     return scheme.gives <= MECHANISMS[mechanism].takes and drops
 
@@ -135,11 +138,18 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
 
 def sampler(case, size):
     """Batches of `size` users, of the model's own sampler."""
-    return estimator(case, batch_size=size).sampler(DATA) if case[0] in MODELS else Sampler(DATA, 6, size, 0, True)
+    if case[0] in MODELS:
+        return estimator(case, batch_size=size).sampler(DATA)
+    return Sampler(DATA, 6, size, 0, True, timed=True)
 
 
 def batch(case):
     return sampler(case, DATA.n_users).batch(0)
+
+
+def pad(histories, maxlen):
+    """With times, which most networks do not read."""
+    return data.pad([TimedHistory(h, 500.0 * np.arange(len(h)) ** 2) for h in histories], maxlen)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -194,7 +204,7 @@ def test_what_padding_holds_moves_nothing(case):
     given = batch(case)
     by_lengths = not network.causal or given_by(case).get("refine", "none") != "none"  # ids say where padding begins
     noise = {name: np.where(x == 0, rng.integers(1, DATA.n_items, x.shape), x)
-             for name in ("ids", "targets", "negatives")[by_lengths:]
+             for name in ("ids", "targets", "negatives", "times")[by_lengths:]
              if (x := getattr(given, name)) is not None}  # fmt: skip
     assert (given.ids == 0).any()
     slots = np.where(given.ids == 0, 0, given.slots)
@@ -378,6 +388,8 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"block_form": "hstu", "feed_forward_width": 2}, "feed_forward_width is 2: block form hstu has no"),
         ({"mechanism": "pointwise", "block_form": "sasrec"}, "sasrec drops attention weights, and mechanism pointwise"),
         ({"mechanism": "pointwise", "refine": "simp"}, "refinement simp .* mechanism pointwise has none"),
+        ({"mechanism": "performer", "position": "timed"}, "position timed gives a bias, and mechanism performer"),
+        ({"position": "timed", "time_buckets": 0}, "time_buckets is 0, expected 1 to 1"),
         ({"mechanism": "pointwise", "position": "shaw"}, "shaw gives a relative_values, and mechanism pointwise"),
         ({"feed_forward": "swigly"}, "expected one of relu, gelu, gelu-tanh, elu, silu, swiglu; did you mean swiglu?"),
         ({"mechanism": "window", "window": 0}, "window is 0, expected 1 to 1"),

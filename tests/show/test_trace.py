@@ -75,6 +75,7 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "scan_matrix": ((X**2, -(K[:2] ** 2), X[..., :2], X[..., 2:], X[0, 0], True), {}),
     "sigmoid": ((X,), {}),
     "sinusoids": ((np.arange(3), 5, np.float64), {}),
+    "time_buckets": ((np.array([[1.0, 9.0, 70.0]]), 8), {}),
     "sum_rows": ((IDS, R.standard_normal((2, 3, 2)), np.zeros((5, 2))), {}),
     "window_attention": ((LONG, LONG**2, LONG[:, :2], 3), {"keys": R.random(70) < 0.7}),
     "wkv_weights": ((X, X[0, 0] ** 2, X[0, 1]), {}),
