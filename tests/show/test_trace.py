@@ -649,7 +649,10 @@ def test_dropout_is_that_of_training():
 PARTS = [
     *(({"block_form": form, "norm": norm, "feed_forward": network}, ("norm_1.gamma", "feed_forward.inner.W"))
       for form, (norm, network) in zip(
-          BLOCK_FORMS, itertools.cycle([("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu")]), strict=False)),
+          [name for name, form in BLOCK_FORMS.items() if form.feeds_forward],
+          itertools.cycle([("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu")]), strict=False)),
+    *(({"block_form": name}, ("norm_1.gamma", "gate.W", "out.W"))
+      for name, form in BLOCK_FORMS.items() if not form.feeds_forward),
     *(({"heads": 4, "kv_heads": n}, ("attention.query.W", "attention.key.W", "attention.value.W")) for n in (1, 2)),
     *(({"mixer": mixer}, (f"attention.{name}",))
       for mixer, name in (("rnn", "U"), ("lstm", "U"), ("gru", "U"), ("rwkv", "Wk"), ("mamba", "W_x"))),
