@@ -305,6 +305,7 @@ def mixers():
     found += [MultiHead(6, refined(Full(), kind(), 5), kv_heads=2) for kind in REFINEMENTS.values()]
     found.append(MultiHead(3, kv_heads=1, bias=False, output=False))
     found += [MIXERS["mamba"](state=3, expand=1, kernel=2, exact_hold=True), MIXERS["lstm"](forget=False),
+              MIXERS["latent"](heads=3, latent=4, position=POSITIONS["rope"](), bias=False),
               MIXERS["delta"](delta_heads=2, kernel=2, gated=False, beta_limit=2)]
     return found + [mixer() for name, mixer in MIXERS.items() if name != "attention"]
 
@@ -404,6 +405,12 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"mixer": "gru", "state": 8}, "state is 8, an option of mixer mamba; mixer is gru"),
         ({"state": 8}, "state is 8, an option of mixer mamba; mixer is attention"),
         ({"mixer": "mamba", "state": 0}, "state is 0, expected 1 to 1"),
+        ({"mixer": "latent", "dim": 8, "latent": 9}, "latent is 9, expected at most dim, which is 8: all heads"),
+        ({"mixer": "latent", "position": "rope", "turned": 3}, "turns features in pairs: heads of width 3"),
+        ({"mixer": "latent", "position": "t5"}, "mixer latent takes positions at tokens and rope, and position is t5"),
+        ({"mixer": "latent", "mechanism": "window"}, "mechanism is window, an option of mixer attention"),
+        ({"mixer": "latent", "heads": 2, "kv_heads": 1}, "kv_heads is 1, an option of mixer attention"),
+        ({"mixer": "latent", "heads": 3, "dim": 8}, "dim 8 is not divisible by heads 3"),
         ({"mixer": "delta", "delta_heads": 3}, "is not divisible by delta_heads 3"),
         ({"mixer": "delta", "beta_limit": 2.5}, "beta_limit is 2.5, expected above 0 and at most 2"),
         ({"mixer": "gru", "window": 8}, "window is 8, an option of mechanism window or longformer; mechanism is full"),
