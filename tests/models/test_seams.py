@@ -128,7 +128,7 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
         network = estimator(case, dropout=dropout, **more).make_network(DATA.n_items, DATA.n_users)
     else:
         parts = given_by(case) | OWN.get(case[0], {}) | ({"heads": 1} if case in MIXED else {})
-        network = SASRecNetwork(**SMALL | parts, dropout=dropout)
+        network = SASRecNetwork(**SMALL | parts | more, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
     for name in p.keys() & TABLES:
@@ -154,8 +154,9 @@ def pad(histories, maxlen):
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients(case):
-    network, p = make(case)
-    singly = case in ENTRIES or len(case) == 1  # every option; and in all pairs a direction through each parameter
+    """Of every option in two blocks, also entries; of all pairs in one block, a direction through each parameter."""
+    singly = case in ENTRIES or len(case) == 1
+    network, p = make(case, blocks=1 + singly)
     report = gradcheck_model(network, p, batch(case), key=3, entries=int(singly))
     assert report, f"\n{report}"
 
