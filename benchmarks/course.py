@@ -24,6 +24,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from benchmarks.machine import RESULTS, describe_code, made_on, write_pages, write_result
@@ -105,10 +106,10 @@ def measured_chapter(chapter: Chapter, graded: dict[str, Any]) -> dict[str, Any]
 
 
 def seconds_of(chapter: Chapter) -> dict[str, Any]:
-    """Processor seconds of the reader's form, with those of child processes; and of its slow cells, by their names."""
+    """Processor seconds of the reader's form, with those of child processes, and of its slow cells, by name."""
     space: dict[str, Any] = {"__name__": "__main__"}
     taken = {}
-    with recording(), contextlib.redirect_stdout(io.StringIO()):
+    with recording(), contextlib.redirect_stdout(io.StringIO()), threadpool_limits(1):    # others wait, and count
         for cell in chapter.cells:
             if not cell.is_text:
                 before = os.times()[:4]

@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(items):
 def _seconds(item):
     """What a slow test says it takes. The longest begin first: at the end, one would keep one core busy alone."""
     slow = item.get_closest_marker("slow")
-    return slow.kwargs.get("seconds", 0) if slow else 0
+    return slow.kwargs.get("seconds", next(iter(slow.args), 0)) if slow else 0
 
 
 def pytest_collection_finish():

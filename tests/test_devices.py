@@ -62,6 +62,7 @@ ALSO = {
     "rotary_speeds": "ops/test_positions.py",
     "rotary_tables": "ops/test_positions.py",
     "sinusoids": "ops/test_positions.py",
+    "time_buckets": "ops/test_positions.py, models/test_seams.py",
 }
 ON_THE_HOST = {"glorot", "orthogonal_features", "kernel_shifts"}  # no arithmetic of an op
 COMPUTED = [name for name, spec in SPECS.items() if spec.ours() in (ops, adapters) and name != "ranking"]

@@ -52,25 +52,25 @@ def get_xp(*arrays: Any) -> Any:
     host and device would be slow.
     """
     kinds = tuple(map(type, arrays))
-    found = _TOGETHER.get(kinds)
-    if found is None:
-        found = _TOGETHER[kinds] = _module_of_all(arrays)
-    return found
+    module = _TOGETHER.get(kinds)
+    if module is None:
+        module = _TOGETHER[kinds] = _module_of_all(arrays)
+    return module
 
 
 def _module_of_all(arrays: Sequence[Any]) -> Any:
-    found = None
+    common = None
     for x in arrays:
         if x is None:
             continue
         module = _MODULES.get(type(x)) or _module_of(x)
-        if found is None:
-            found = module
-        elif found is not module:
-            raise TypeError(f"arrays of {found.__name__} and of {module.__name__} in one call: convert one of them")
-    if found is None:
+        if common is None:
+            common = module
+        elif common is not module:
+            raise TypeError(f"arrays of {common.__name__} and of {module.__name__} in one call: convert one of them")
+    if common is None:
         raise TypeError("expected at least one array")
-    return found
+    return common
 
 
 def module_for(device: str) -> Any:

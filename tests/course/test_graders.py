@@ -416,7 +416,8 @@ def test_a_tuple_is_no_array():
     assert (grade.outcome, grade.says) == ("wrong", "it returns a tuple; the task asks for one array.")
 
 
-def test_a_size_from_another_cell_is_asked_about():
+def test_a_size_from_another_cell_is_asked_about(monkeypatch):
+    monkeypatch.setattr(function, "EXAMPLES", 2)
     space = {"np": np, "softmax": ops.softmax, "d": 16}
     exec("def f(q, k, v):\n    p = softmax(q @ k.swapaxes(-1, -2) / d**0.5)\n    return p @ v, p\n", space)
     assert "takes `d = 16` from another cell" in find("my_attention").grader(space["f"]).question

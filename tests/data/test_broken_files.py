@@ -50,7 +50,7 @@ def test_a_broken_file_is_a_table_or_one_line_of_error(tmp_path_factory, file, d
     attack(tmp_path_factory.getbasetemp() / "broken", file, data.draw)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=25)
 @LONG
 @given(file=files(), data=st.data())
 def test_many_files_whole_and_broken(tmp_path_factory, file, data):

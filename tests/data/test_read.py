@@ -27,7 +27,7 @@ from tinyattn.data import (
     read_pairs,
 )
 from tinyattn.data.fields import chunks_of_lines
-from tinyattn.data.interactions import _times
+from tinyattn.data.interactions import as_times
 from tinyattn.data.read import read_text
 
 TEXT = "1 10\n1 11\n2 10\n2 12\n2 11\n"
@@ -339,7 +339,7 @@ def test_integers_of_every_length_are_read_digit_by_digit(longest, tmp_path):
 
 def test_dates_of_a_frame_are_seconds_and_columns_are_of_one_length():
     days = np.array([datetime.date(1970, 1, 2), datetime.date(1970, 1, 1)], object)
-    data = Interactions.from_columns(np.array([1, 1]), np.array([5, 6]), _times(days))
+    data = Interactions.from_columns(np.array([1, 1]), np.array([5, 6]), as_times(days))
     assert data.times.tolist() == [0, 86400]
     with pytest.raises(ValueError, match="columns of 2 users, 1 items: expected as many of each"):
         Interactions.from_columns(np.array([1, 1]), np.array([5]))

@@ -24,7 +24,7 @@ OWN = {
     "mamba": {"W_in": by_rows(D), "conv": by_rows(4), "W_x": by_rows(2 * D), "W_delta": by_rows(3),
               "W_out": by_rows(2 * D), "b_conv": ZEROS, "D": ONES},
     "delta": {"W_in": by_rows(D), "conv": by_rows(4), "W_rate": by_rows(D), "gamma": ONES, "W_out": by_rows(D)},
-    "attention": {},
+    "attention": {}, "latent": {},
 }  # fmt: skip
 SPECIAL = {"delta": {"b_rate"}, "lstm": {"b"}, "lstmn": {"b"}, "mamba": {"b_delta", "log_A"},
            "rwkv": {"mu_k", "mu_v", "mu_r", "log_w", "u"}}  # fmt: skip

@@ -21,6 +21,7 @@ OPTIONS = [
     {"mechanism": "window", "window": 3, "emb_scale": True}, {"mechanism": "linear"},
     {"mixer": "lstm", "forget": False, "emb_scale": True}, {"mixer": "mamba", "state": 3, "kernel": 2},
     {"mixer": "mamba", "exact_hold": True}, {"mixer": "delta", "kernel": 2, "delta_heads": 3, "emb_scale": True},
+    {"mixer": "latent", "heads": 3, "latent": 5}, {"mixer": "latent", "position": "rope", "turned": 2},
     {"mixer": "delta", "gated": False, "beta_limit": 2.0},
 ]  # fmt: skip
 KINDS = [(SASRec, {"position": "none"} | options) for options in OPTIONS] + [(GRU4Rec, {}), (GRU4Rec, {"layers": 3})]

@@ -31,6 +31,7 @@ PAPERS = {
         "last_norm": False, "eps": 1e-5, "maxlen": 200, "dim": 64, "dropout": 0.1,
     }),
     "hstu": ("sasrec", HSTU | {"position": "t5"}),
+    "hstu-ml1m": ("sasrec", HSTU | {"position": "timed", "time_buckets": 128}),
     "llama": ("decoder", {
         "norm": "rms", "position": "rope", "rope_base": 10_000, "feed_forward": "swiglu", "feed_forward_width": 3,
         "heads": 4, "kv_heads": 2, "bias": False, "tied": False, "dropout": 0.0, "block_form": "pre", "eps": 1e-5,

@@ -6,7 +6,7 @@ A new entry of one of the tables is tested here by being there.
 
 import itertools
 import tracemalloc
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -15,8 +15,9 @@ from tests.covering import covering
 from tests.devices import On
 from tests.models.schemes import SCHEMES
 from tests.models.worlds import few_negatives, uneven
+from tinyattn import data
 from tinyattn.check import gradcheck_layer, gradcheck_model
-from tinyattn.data import Interactions, Sampler, pad
+from tinyattn.data import Interactions, Sampler, TimedHistory
 from tinyattn.fast import tiles
 from tinyattn.layers import (
     BLOCK_FORMS,
@@ -30,6 +31,7 @@ from tinyattn.layers import (
     MultiHead,
 )
 from tinyattn.layers.mechanisms import Full, refined
+from tinyattn.layers.positions import ITEM_POSITIONS
 from tinyattn.models import MODELS, NeuralRecommender, SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, Stream, generator
@@ -37,10 +39,11 @@ from tinyattn.training import Settings, learner, train
 from tinyattn.tree import add_to, flatten, leaves, tree_map
 
 DATA = uneven(users=9, items=12, longest=9)
+DATA = replace(DATA, times=(1 + 3600 * np.arange(len(DATA)) ** 1.5).astype(np.int64))
 SMALL = {"n_items": DATA.n_items, "n_users": DATA.n_users, "maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "blocks": 2}
 FEW = SMALL | {"layers": 2, "nh": 2, "nv": 2}    # a recommender is given those that it has, and is faster; others work
 OPTIONS = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads", "refine", "mixer")  # of a case
-PLACES = list(POSITIONS) + list(SCHEMES)
+PLACES = list(ITEM_POSITIONS) + list(SCHEMES)
 OWN = {
     "window": {"window": 3},
     "longformer": {"window": 2, "global_tokens": 2},
@@ -56,7 +59,7 @@ def given_by(case):
 
 def suits(mechanism, position, form):
     """Does the library take it? The refusals are tested below."""
-    scheme = (POSITIONS | SCHEMES)[position]
+    scheme = (dict(ITEM_POSITIONS) | SCHEMES)[position]
     drops = form != "sasrec" or "dropout" in MECHANISMS[mechanism].takes
     return scheme.gives <= MECHANISMS[mechanism].takes and drops
 
@@ -125,7 +128,7 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
         network = estimator(case, dropout=dropout, **more).make_network(DATA.n_items, DATA.n_users)
     else:
         parts = given_by(case) | OWN.get(case[0], {}) | ({"heads": 1} if case in MIXED else {})
-        network = SASRecNetwork(**SMALL | parts, dropout=dropout)
+        network = SASRecNetwork(**SMALL | parts | more, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
     for name in p.keys() & TABLES:
@@ -135,17 +138,25 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
 
 def sampler(case, size):
     """Batches of `size` users, of the model's own sampler."""
-    return estimator(case, batch_size=size).sampler(DATA) if case[0] in MODELS else Sampler(DATA, 6, size, 0, True)
+    if case[0] in MODELS:
+        return estimator(case, batch_size=size).sampler(DATA)
+    return Sampler(DATA, 6, size, 0, True, timed=True)
 
 
 def batch(case):
     return sampler(case, DATA.n_users).batch(0)
 
 
+def pad(histories, maxlen):
+    """With times, which most networks do not read."""
+    return data.pad([TimedHistory(h, 500.0 * np.arange(len(h)) ** 2) for h in histories], maxlen)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_gradients(case):
-    network, p = make(case)
-    singly = case in ENTRIES or len(case) == 1  # every option; and in all pairs a direction through each parameter
+    """Of every option in two blocks, also entries; of all pairs in one block, a direction through each parameter."""
+    singly = case in ENTRIES or len(case) == 1
+    network, p = make(case, blocks=1 + singly)
     report = gradcheck_model(network, p, batch(case), key=3, entries=int(singly))
     assert report, f"\n{report}"
 
@@ -194,7 +205,7 @@ def test_what_padding_holds_moves_nothing(case):
     given = batch(case)
     by_lengths = not network.causal or given_by(case).get("refine", "none") != "none"  # ids say where padding begins
     noise = {name: np.where(x == 0, rng.integers(1, DATA.n_items, x.shape), x)
-             for name in ("ids", "targets", "negatives")[by_lengths:]
+             for name in ("ids", "targets", "negatives", "times")[by_lengths:]
              if (x := getattr(given, name)) is not None}  # fmt: skip
     assert (given.ids == 0).any()
     slots = np.where(given.ids == 0, 0, given.slots)
@@ -295,6 +306,7 @@ def mixers():
     found += [MultiHead(6, refined(Full(), kind(), 5), kv_heads=2) for kind in REFINEMENTS.values()]
     found.append(MultiHead(3, kv_heads=1, bias=False, output=False))
     found += [MIXERS["mamba"](state=3, expand=1, kernel=2, exact_hold=True), MIXERS["lstm"](forget=False),
+              MIXERS["latent"](heads=3, latent=4, position=POSITIONS["rope"](), bias=False),
               MIXERS["delta"](delta_heads=2, kernel=2, gated=False, beta_limit=2)]
     return found + [mixer() for name, mixer in MIXERS.items() if name != "attention"]
 
@@ -378,6 +390,8 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"block_form": "hstu", "feed_forward_width": 2}, "feed_forward_width is 2: block form hstu has no"),
         ({"mechanism": "pointwise", "block_form": "sasrec"}, "sasrec drops attention weights, and mechanism pointwise"),
         ({"mechanism": "pointwise", "refine": "simp"}, "refinement simp .* mechanism pointwise has none"),
+        ({"mechanism": "performer", "position": "timed"}, "position timed gives a bias, and mechanism performer"),
+        ({"position": "timed", "time_buckets": 0}, "time_buckets is 0, expected 1 to 1"),
         ({"mechanism": "pointwise", "position": "shaw"}, "shaw gives a relative_values, and mechanism pointwise"),
         ({"feed_forward": "swigly"}, "expected one of relu, gelu, gelu-tanh, elu, silu, swiglu; did you mean swiglu?"),
         ({"mechanism": "window", "window": 0}, "window is 0, expected 1 to 1"),
@@ -392,6 +406,12 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"mixer": "gru", "state": 8}, "state is 8, an option of mixer mamba; mixer is gru"),
         ({"state": 8}, "state is 8, an option of mixer mamba; mixer is attention"),
         ({"mixer": "mamba", "state": 0}, "state is 0, expected 1 to 1"),
+        ({"mixer": "latent", "dim": 8, "latent": 9}, "latent is 9, expected at most dim, which is 8: all heads"),
+        ({"mixer": "latent", "position": "rope", "turned": 3}, "turns features in pairs: heads of width 3"),
+        ({"mixer": "latent", "position": "t5"}, "mixer latent takes positions at tokens and rope, and position is t5"),
+        ({"mixer": "latent", "mechanism": "window"}, "mechanism is window, an option of mixer attention"),
+        ({"mixer": "latent", "heads": 2, "kv_heads": 1}, "kv_heads is 1, an option of mixer attention"),
+        ({"mixer": "latent", "heads": 3, "dim": 8}, "dim 8 is not divisible by heads 3"),
         ({"mixer": "delta", "delta_heads": 3}, "is not divisible by delta_heads 3"),
         ({"mixer": "delta", "beta_limit": 2.5}, "beta_limit is 2.5, expected above 0 and at most 2"),
         ({"mixer": "gru", "window": 8}, "window is 8, an option of mechanism window or longformer; mechanism is full"),

@@ -236,3 +236,18 @@ def test_vectors_that_do_not_fit_are_refused_by_name(rng):
     ):
         with pytest.raises(ValueError, match=says):
             call()
+
+
+def test_time_buckets_number_by_number():
+    """Steps of 0.301 of the natural logarithm; none for less than 1.35 seconds, and none for what comes later."""
+    seconds = np.array([[0.0, 1.0, 2.0, 60.0, 60.0, 90_060.0]])
+    found = ops.time_buckets(seconds, 40)[0]
+    assert found[3].tolist() == [13, 13, 13, 0, 0, 0]  # log 60 = 4.09, log 59 = 4.08, log 58 = 4.06
+    assert found[5].tolist() == [37, 37, 37, 37, 37, 0]  # log 90,000 = 11.4
+    assert found[2, 0] == 2  # log 2 = 0.69
+    assert not found[0].any()
+    assert ops.time_buckets(seconds, 5).max() == 4
+    assert ops.time_buckets(seconds.astype(int), 40)[0].tolist() == found.tolist()
+    np.testing.assert_array_equal(ops.time_buckets(seconds + 1.7e9, 40)[0], found)
+    with pytest.raises(ValueError, match="buckets is 0, expected at least 1"):
+        ops.time_buckets(seconds, 0)

@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 
 from tests.models.small import DATA, RECOMMENDER, SEQUENCE, SEQUENCE_MODELS, TRAINED
-from tinyattn.data import Parts
+from tinyattn.data import Parts, leave_one_out
 from tinyattn.models import MODELS
 from tinyattn.options import Declared, options_of
 from tinyattn.random import MaskKeys, Stream, generator
@@ -32,8 +32,9 @@ VALUES = {
     "heads": 4, "in_batch": 0.5, "kv_heads": 1, "label_smoothing": 0.2, "last_eps": 0.1, "maxlen": 5, "n_negatives": 3,
     "patch": 4, "popularity_power": 0.7, "random_blocks": 2, "regularisation": 0.5, "rope_base": 50.0, "stages": 1,
     "rope_factor": 3.0, "rope_trained": 9, "rope_slow": 0.5, "rope_fast": 3.0, "rope_amplitude": 0.5,
-    "delta_heads": 2, "beta_limit": 2.0,
-    "stride": 3, "window": 4, "window_blocks": 3, "words": 8, "buckets": 6, "features": 7, "state": 3, "kernel": 2,
+    "delta_heads": 2, "latent": 3, "turned": 4, "beta_limit": 2.0,
+    "time_buckets": 20, "stride": 3, "window": 4, "window_blocks": 3, "words": 8, "buckets": 6, "features": 7,
+    "state": 3, "kernel": 2,
     "global_blocks": 2, "merges": 5, "dim": 4, "context": 7, "hidden": 0.6, "swapped": 0.3, "rho": 0.5,
     "transformer maxlen": 9, "rnnsearch maxlen": 9,
 }  # fmt: skip
@@ -50,6 +51,8 @@ BESIDE = {
 
 # images whose teacher calls each of them what its label is not
 TAUGHT = Parts(*(replace(part, teacher=(part.labels + 1) % 3) for part in vars(DATA["images"]).values()))
+_PLAIN = DATA["ranking"].data
+TIMED = leave_one_out(replace(_PLAIN, times=100 + 50 * np.arange(len(_PLAIN)) ** 2))
 
 
 class _BatchesMadeError(Exception):
@@ -59,7 +62,7 @@ class _BatchesMadeError(Exception):
 def network_and_batches(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
     """What `fit` would train, and on what."""
     model, caught = MODELS[name](**options), []
-    data = TAUGHT if options.get("distil") else DATA[model.table]
+    data = TAUGHT if options.get("distil") else TIMED if options.get("position") == "timed" else DATA[model.table]
 
     def catch(self: Any, network: Any, batches: Any, *_: Any, **__: Any) -> None:
         caught.extend((network, batches))

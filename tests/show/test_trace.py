@@ -75,6 +75,7 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "scan_matrix": ((X**2, -(K[:2] ** 2), X[..., :2], X[..., 2:], X[0, 0], True), {}),
     "sigmoid": ((X,), {}),
     "sinusoids": ((np.arange(3), 5, np.float64), {}),
+    "time_buckets": ((np.array([[1.0, 9.0, 70.0]]), 8), {}),
     "sum_rows": ((IDS, R.standard_normal((2, 3, 2)), np.zeros((5, 2))), {}),
     "window_attention": ((LONG, LONG**2, LONG[:, :2], 3), {"keys": R.random(70) < 0.7}),
     "wkv_weights": ((X, X[0, 0] ** 2, X[0, 1]), {}),
@@ -648,7 +649,10 @@ def test_dropout_is_that_of_training():
 PARTS = [
     *(({"block_form": form, "norm": norm, "feed_forward": network}, ("norm_1.gamma", "feed_forward.inner.W"))
       for form, (norm, network) in zip(
-          BLOCK_FORMS, itertools.cycle([("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu")]), strict=False)),
+          [name for name, form in BLOCK_FORMS.items() if form.feeds_forward],
+          itertools.cycle([("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu")]), strict=False)),
+    *(({"block_form": name}, ("norm_1.gamma", "gate.W", "out.W"))
+      for name, form in BLOCK_FORMS.items() if not form.feeds_forward),
     *(({"heads": 4, "kv_heads": n}, ("attention.query.W", "attention.key.W", "attention.value.W")) for n in (1, 2)),
     *(({"mixer": mixer}, (f"attention.{name}",))
       for mixer, name in (("rnn", "U"), ("lstm", "U"), ("gru", "U"), ("rwkv", "Wk"), ("mamba", "W_x"))),

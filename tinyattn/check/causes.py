@@ -139,7 +139,7 @@ def _layouts(op: Subject) -> Iterator[tuple[str, str, str, tuple[int, ...], Rear
         return Rearranged("", moves, fro=move) if result else Rearranged("", moves)
 
     case = op.spec.case(CaseDrawer.seeded(0, ((2,),)))
-    batched = gaining(op.spec)
+    batched = gaining(op.spec.case)
     with_tokens = [n for n in batched if np.ndim(case[n]) > 2]
     matrices = [n for n, x in case.items() if n not in batched and n in op.spec.wrt and np.ndim(x) == 2]
     if {"q", "k", "v"} <= set(case):

@@ -63,6 +63,7 @@ _ASPECT_OF_PREFIX = {"gradient ": GRADIENTS, "gradient's error": GRADIENTS, "gra
 _ASPECT_OF_PREFIX |= dict.fromkeys(("dtype of ", "own memory of ", "changed", "repeats"), SIDE_EFFECTS)
 
 
+@functools.cache
 def aspect_of(name: str) -> int:
     outputs = FURTHER if name in _FURTHER_OUTPUTS else OUTPUT
     return next((aspect for prefix, aspect in _ASPECT_OF_PREFIX.items() if name.startswith(prefix)), outputs)

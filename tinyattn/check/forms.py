@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -166,7 +167,7 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
     cases = [op.spec.case(CaseDrawer.seeded(seed, (lead,))) for seed in range(SEEDS) for lead in LEADS]
     if not op.spec.common:
         return cases
-    name = next(iter(gaining(op.spec)), next(iter(cases[0])))
+    name = next(iter(gaining(op.spec.case)), next(iter(cases[0])))
     full: dict[int, list[dict[str, Any]]] = {}  # with all arguments, by axes of the first one with a batch
     for seed, lead in itertools.product(range(SEEDS, 5 * SEEDS), LEADS):
         case = op.spec.case(CaseDrawer.seeded(seed, (lead,)))
@@ -186,7 +187,7 @@ def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
     forms = other_forms(op)
     if not op.spec.common:
         return forms
-    for name in gaining(op.spec)[:1]:
+    for name in gaining(op.spec.case)[:1]:
         without = {np.ndim(op.spec.case(CaseDrawer.seeded(seed, ((),)))[name]) for seed in range(SEEDS)}
         words = {min(without) + batch: text for batch, text in enumerate(_BATCH)} if len(without) == 1 else {}
         for axes in {np.ndim(case[name]) for case in cases}:
@@ -293,13 +294,14 @@ def _is_none(name: str, case: dict[str, Any]) -> bool:
     return name in case and case[name] is None
 
 
-def gaining(spec: Spec) -> list[str]:
-    """The arguments that always gain an axis with each batch axis."""
-    pairs = [[spec.case(CaseDrawer.seeded(seed, (lead,))) for lead in ((), (2,))] for seed in range(4)]
+@cache
+def gaining(case: Callable[[CaseDrawer], dict[str, Any]]) -> list[str]:
+    """The arguments of these cases that always gain an axis with each batch axis."""
+    pairs = [[case(CaseDrawer.seeded(seed, (lead,))) for lead in ((), (2,))] for seed in range(4)]
     return [n for n in pairs[0][0] if all(np.ndim(b[n]) == np.ndim(a[n]) + 1 for a, b in pairs if a[n] is not None)]
 
 
 def with_batch(spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """The case as a batch of one."""
-    batched = gaining(spec)
+    batched = gaining(spec.case)
     return {n: x[None] if n in batched and isinstance(x, np.ndarray) else x for n, x in case.items()}

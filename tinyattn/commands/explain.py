@@ -43,7 +43,7 @@ def add(command: Any, arguments: list[str]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    history, users, model = history_of(options)
+    history, users, model, _ = history_of(options)
     names = names_of(options, model)
     explained = explain(model, history, options.item, users[0] if users else None)
     read, effects = explained.history, explained.effects

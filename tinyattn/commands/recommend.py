@@ -73,8 +73,10 @@ def run(options: argparse.Namespace) -> None:
     if options.users is not None:
         _write_many(options)
         return
-    history, user, model = history_of(options)
+    history, user, model, times = history_of(options)
     if options.unknown == "skip":
+        if times is not None:
+            times = times[[model.items.number_or_zero(item) > 0 for item in history]]
         history = _known(history, model)
     if model.by_user and user is None:
         ranking = "recommends by the user alone: this is its ranking for users that it was not trained on"
@@ -82,7 +84,8 @@ def run(options: argparse.Namespace) -> None:
     names, repeats = names_of(options, model), options.repeats == "keep"
     only = known_ids(options.only, model.items)
     k = k_of(options, model, [] if repeats else history, only)
-    ids, scores = model.recommend([history], k, only=only, users=user, repeats=repeats)
+    timed = None if times is None else [times]
+    ids, scores = model.recommend([history], k, only=only, users=user, repeats=repeats, times=timed)
     if not history and not model.by_user:
         print("the most popular items, ", end="")
     print_history(history, names)
@@ -121,6 +124,9 @@ def _write_many(options: argparse.Namespace) -> None:
         known = numbers[data.sequence(row) - 1]
         return known[known > 0]
 
+    def times(row: int) -> np.ndarray:
+        return data.timed(row).seconds[numbers[data.sequence(row) - 1] > 0]
+
     seen = [0 if repeats else np.sum(may[np.unique(history(row))]) for row in rows.tolist()]
     most = np.minimum(np.sum(may) - np.array(seen, dtype=np.int64), k)             # the length of each user's list
     if not most.any():
@@ -142,7 +148,8 @@ def _write_many(options: argparse.Namespace) -> None:
                     ids = data.users.ids[rows[some]].tolist()
                     users = [user if known[place] else None for user, place in zip(ids, some, strict=True)]
                     histories = [model.items.decode(history(row)).tolist() for row in rows[some].tolist()]
-                    recommended = model.recommend(histories, n, only=only, users=users, repeats=repeats)
+                    timed = [times(row) for row in rows[some].tolist()] if model.reads_times else None
+                    recommended = model.recommend(histories, n, only=only, users=users, repeats=repeats, times=timed)
                     lists |= zip(some.tolist(), zip(*recommended, strict=True), strict=True)
                 for place in places.tolist():
                     best = zip(*(b.tolist() for b in lists.get(place, ())), strict=True)

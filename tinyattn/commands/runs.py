@@ -97,18 +97,21 @@ def training_data_of(folder: str, model: Any, config: dict[str, Any]) -> tuple[A
     return source, data, truth
 
 
-def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, Any]:
-    """The history of --items or --user, in the data's ids; [user], or None if unknown to the model; the model."""
+def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, Any, Any]:
+    """The history of --items or --user, in the data's ids; [user], or None if unknown to the model; the model; and the
+    history's times, or None.
+    """
     if options.items is not None:
         if options.data:
             raise ValueError(f"DATA ({', '.join(options.data)}) goes with --user; a history of --items needs none")
         _refuse_reading_nothing(options)
         model, _ = open_kind(options.run_folder, Recommender, options.device)
-        return listed(options.items), None, model
+        return listed(options.items), None, model, None
     model, _, data, _ = open_run(options)
     row = int(data.users.numbers([options.user])[0]) - 1
     known = model.users.numbers_or_zero(data.users.ids[row : row + 1])[0]
-    return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model
+    times = data.timed(row).seconds if model.reads_times else None
+    return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model, times
 
 
 def _refuse_reading_nothing(options: argparse.Namespace) -> None:

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
 
     if options.run_folder is None:
         raise ValueError("say which run: tinyattn show RUN --items A,B,C")
-    history, _, model = history_of(options)
+    history, _, model, _ = history_of(options)
     if not model.attends:
         weighs = isinstance(model, NeuralRecommender) and type(model.network).weights is not NextItemNetwork.weights
         why = "whose weights `tinyattn explain` shows" if weighs else "without attention: nothing can be shown"
@@ -97,7 +97,7 @@ def _page(options: argparse.Namespace) -> Any:
         sequence, names = options.prompt, None
         model, _ = open_kind(options.run_folder, (Decoder, Encoder), options.device)
     else:
-        sequence, _, model = history_of(options)
+        sequence, _, model, _ = history_of(options)
         names = names_of(options, model).label
     other = None if options.against is None else open_kind(options.against, type(model), options.device)[0]
     return visualise(model, sequence, against=other, names=names, titles=titles, padding=options.padding or 0)

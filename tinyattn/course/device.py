@@ -36,10 +36,10 @@ class There:
         """shape, dtype, ..., and methods: reshape, swapaxes and view launch nothing."""
         if name.startswith("_"):
             raise AttributeError(name)
-        found = getattr(self._host, name)
-        if not callable(found):
-            return _there(found)
-        return _Function(name, found, launches=name not in ("reshape", "swapaxes", "transpose", "view"))
+        attribute = getattr(self._host, name)
+        if not callable(attribute):
+            return _there(attribute)
+        return _Function(name, attribute, launches=name not in ("reshape", "swapaxes", "transpose", "view"))
 
     def get(self) -> np.ndarray:
         device.counts.update(waits=1, transfers=1)
@@ -131,8 +131,8 @@ class Device:
         return result, {name: self.counts[name] - before[name] for name in ("launches", "waits", "transfers", "atomic")}
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(np, name)
-        return _Function(name, found) if callable(found) and not isinstance(found, type) else found
+        attribute = getattr(np, name)
+        return _Function(name, attribute) if callable(attribute) and not isinstance(attribute, type) else attribute
 
 
 def run(f: Any, *args: Any) -> dict[str, Any]:

@@ -137,8 +137,8 @@ def _text(source: str, renderer: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _first(text: str) -> str:
-    found = _SENTENCE.match(text)
-    return found[1] if found else text
+    match = _SENTENCE.match(text)
+    return match[1] if match else text
 
 
 def _short(text: str, whole: str, renderer: Any) -> str:

@@ -23,7 +23,7 @@ from .images import (
     read_images,
     standardised,
 )
-from .interactions import Interactions
+from .interactions import Interactions, as_times
 from .lists import ItemNames, read_ids, read_names
 from .masked_text import MaskedTextSampler, Masking
 from .pairs import NumberedPairs, PairBatch, Pairs, PairSampler, characters, numbers_of, pair_batch, read_pairs
@@ -38,6 +38,7 @@ from .sources import PairSource, Source, TextSource, Truth
 from .split import SPLITS, Split, by_time, leave_one_out
 from .tasks import TASKS, Task
 from .texts import Text, TextBatch, TextSampler
+from .timed import TimedHistory, in_seconds
 from .tokenizers import TOKENIZERS, Tokenizer, TokenizerFile, TokenNumbers, Tokens, learned_tokens, tokenizer_of
 from .vocabulary import Vocabulary
 from .worlds import WORLDS, SeriesWorld, World
@@ -48,8 +49,8 @@ __all__ = ["FORMATS", "IMAGE_SETS", "RATING_SPLITS", "SEQUENCE_TASKS", "SPLITS",
            "Masking", "NumberedImages", "NumberedPairs", "PairBatch", "PairSampler", "PairSource", "Pairs", "Parts",
            "Rated", "RatingBatch", "RatingSampler", "RatingSplit", "Sampler", "Seen", "SequencePart", "SequenceTask",
            "SequenceTaskSource", "SeriesWorld", "Source", "Split", "Task", "TaskSampler", "Text", "TextBatch",
-           "TextSampler", "TextSource", "TokenNumbers", "Tokenizer", "TokenizerFile", "Tokens", "Truth", "Vocabulary",
-           "WordedImages", "World", "by_time", "characters", "cut", "distinct", "learn_words", "learned_tokens",
-           "leave_one_out", "nearest_words", "numbers_of", "pad", "pair_batch", "read", "read_ids", "read_images",
-           "read_names", "read_pairs", "read_text", "refuse_unrated", "rows_of_step", "split_ratings", "standardised",
-           "steps_of", "tenths", "tokenizer_of"]  # fmt: skip
+           "TextSampler", "TextSource", "TimedHistory", "TokenNumbers", "Tokenizer", "TokenizerFile", "Tokens", "Truth",
+           "Vocabulary", "WordedImages", "World", "as_times", "by_time", "characters", "cut", "distinct", "in_seconds",
+           "learn_words", "learned_tokens", "leave_one_out", "nearest_words", "numbers_of", "pad", "pair_batch", "read",
+           "read_ids", "read_images", "read_names", "read_pairs", "read_text", "refuse_unrated", "rows_of_step",
+           "split_ratings", "standardised", "steps_of", "tenths", "tokenizer_of"]  # fmt: skip

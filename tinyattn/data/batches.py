@@ -13,6 +13,7 @@ from ..random import Stream, generator
 from .interactions import Interactions
 from .seen import Seen
 from .slices import cut, rows_of_step, steps_of
+from .timed import TimedHistory
 
 
 class Batch(NamedTuple):
@@ -30,6 +31,7 @@ class Batch(NamedTuple):
     shared: Array = None      # (B, 1, k) such items, shared by all positions of the row
     weight: Array = None      # (B, L) 1.0 at real positions, 0.0 at padding
     target_positions: Array = None   # (B, M), of BERT4Rec; `targets`, `negatives` and `weight` are then (B, M)
+    times: Array = None       # (B, L) the items' times in seconds, float64, for models that read them; 0 at padding
 
     @property
     def rows(self) -> Array:
@@ -50,7 +52,7 @@ class Batch(NamedTuple):
 
     def _take(self, rows: np.ndarray, width: int) -> Batch:
         n_targets = width if self.target_positions is None else int(np.max(np.sum(self.targets[rows] != 0, axis=1)))
-        widths = {"ids": width, "slots": width}
+        widths = {"ids": width, "slots": width, "times": width}
         parts = ((x, widths.get(name, n_targets)) for name, x in zip(self._fields, self, strict=True))
         return Batch(*(None if x is None else x[rows] if x.ndim == 1 else x[rows, :upto] for x, upto in parts))
 
@@ -64,28 +66,35 @@ class Batch(NamedTuple):
 
 
 def pad(
-    histories: Sequence[np.ndarray], maxlen: int, users: np.ndarray | None = None, n_items: int | None = None
-) -> Batch:
-    """A batch of the newest `maxlen` items of each history.
+    histories: Sequence[np.ndarray | TimedHistory], maxlen: int, users: np.ndarray | None = None,
+    n_items: int | None = None,
+) -> Batch:  # fmt: skip
+    """A batch of the newest `maxlen` items of each history, and of their times if histories have them.
 
     Raises ValueError for an empty history, and for an item below 1, or above `n_items`, if given. A device would not
     notice a wrong id, and would read a different row.
     """
     histories = [h[-maxlen:] for h in histories]
+    timed = [h for h in histories if isinstance(h, TimedHistory)]
     lengths = np.array([len(h) for h in histories])
     if not np.all(lengths):
         raise ValueError("a history is empty: expected at least one item")
     width = int(lengths.max())
     real = np.arange(width) < lengths[:, None]                           # (B, L)
     ids = np.zeros(real.shape, dtype=np.int64)
-    ids[real] = np.concatenate(histories)
+    ids[real] = np.concatenate([h.items if isinstance(h, TimedHistory) else h for h in histories])
     items = ids[real]
     wrong = (items < 1) | (items > (items if n_items is None else n_items))
     if np.any(wrong):
         expected = "1, 2, 3, ..." if n_items is None else f"1 to {n_items}"
         raise ValueError(f"item number {items[wrong][0]} in a history, expected {expected} (0 is padding)")
     slots = np.minimum(maxlen - lengths[:, None] + np.arange(width), maxlen - 1)
-    return Batch(ids, slots, np.zeros(len(ids), dtype=np.int64) if users is None else users)
+    batch = Batch(ids, slots, np.zeros(len(ids), dtype=np.int64) if users is None else users)
+    if len(timed) < len(histories):
+        return batch
+    times = np.zeros(real.shape)
+    times[real] = np.concatenate([h.seconds for h in timed])
+    return batch._replace(times=times)
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,7 @@ class Sampler:
     shared: int = 0
     in_batch: float = 0.0
     popularity_power: float = 0.0
+    timed: bool = False                                    # do batches have times?
     _users: np.ndarray = field(init=False, repr=False)     # users with an input and a target
     _seen: Seen | None = field(init=False, repr=False)     # for negatives
     _below: np.ndarray | None = field(init=False, repr=False)    # (n_items,): cumulative probability of the items
@@ -121,6 +131,8 @@ class Sampler:
         users = np.flatnonzero(train.lengths >= 2)
         if not len(users):
             raise ValueError("no user has two training interactions: nothing can be predicted")
+        if self.timed:
+            train.seconds                                  # raises where there are none  # noqa: B018
         seen = Seen(train) if self.negatives else None
         if seen and np.any(seen.counts[users] >= train.n_items):
             name = train.users.ids[users[np.argmax(seen.counts[users])]]
@@ -143,7 +155,8 @@ class Sampler:
 
     def batch(self, step: int) -> Batch:
         users = rows_of_step(self._users, self.steps, self.seed, step)
-        sequences = [self.train.sequence(u)[-self.maxlen - 1 :] for u in users.tolist()]
+        read = self.train.timed if self.timed else self.train.sequence
+        sequences = [read(u)[-self.maxlen - 1 :] for u in users.tolist()]
         inputs = pad([s[:-1] for s in sequences], self.maxlen, users + 1)
         return self._with_targets(inputs, pad([s[1:] for s in sequences], self.maxlen).ids, users, step)
 

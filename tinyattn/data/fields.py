@@ -304,8 +304,8 @@ def _csv_rows(chunks: Iterable[bytes], separator: str, width: int, line: int) ->
         raise DataError(f"line {at} is no line of CSV: {error}") from None
 
 
-def _ragged(line: int, found: int, text: str, width: int) -> DataError:
-    return DataError(f"line {line}: {found} fields in {shortened(text)!r}, expected {width}")
+def _ragged(line: int, fields: int, text: str, width: int) -> DataError:
+    return DataError(f"line {line}: {fields} fields in {shortened(text)!r}, expected {width}")
 
 
 def _reals(strings: np.ndarray) -> np.ndarray | None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -17,6 +18,7 @@ from .distinct import distinct, distinct_integers, signed
 from .fields import DataError, Times, integers
 from .guess import unread_times
 from .names import PLAIN_NAMES, USUAL_NAMES, plain
+from .timed import TimedHistory, in_seconds, refuse_backwards
 from .vocabulary import Vocabulary, refuse_nul
 
 
@@ -62,6 +64,22 @@ class Interactions:
     def sequence(self, u: int) -> np.ndarray:
         """The item numbers of user u, counted from 0, oldest first. A view."""
         return self.flat[self.offsets[u] : self.offsets[u + 1]]
+
+    @cached_property
+    def seconds(self) -> np.ndarray:
+        """(N,) float64: `times` as `in_seconds` has them. ValueError without times, and where they run backwards."""
+        if self.times is None:
+            raise ValueError("the model reads times, and these interactions have none: use data with a time column, or "
+                             "--position t5, which reads places alone")  # fmt: skip
+        seconds, owner = in_seconds(self.times), self.owner
+        refuse_backwards(seconds, np.diff(seconds) * (owner[1:] == owner[:-1]))
+        return seconds
+
+    def timed(self, u: int, count: int | None = None) -> TimedHistory:
+        """The first `count` items of user u, counted from 0, by default all, with their times."""
+        items = self.sequence(u)[:count]
+        begin = self.offsets[u]
+        return TimedHistory(items, self.seconds[begin : begin + len(items)])
 
     @property
     def lengths(self) -> np.ndarray:
@@ -231,7 +249,7 @@ class Interactions:
                 raise ValueError(f"an array of shape {data.shape}, expected columns user, item and perhaps time")
             _refuse_masked(data)
             data = np.asarray(data)
-            times = _times(data[:, 2]) if data.shape[1] == 3 else None
+            times = as_times(data[:, 2]) if data.shape[1] == 3 else None
             return cls.from_columns(_ids(data[:, 0], "user"), _ids(data[:, 1], "item"), times)
         return cls.from_sequences(data)
 
@@ -248,7 +266,7 @@ class Interactions:
         columns = {what: _column(frame, name) for what, name in known.items()}
         if "time" not in columns:
             _refuse_unread_times(frame, [name for name in names if name not in known.values()])
-        times = _times(columns["time"]) if "time" in columns else None
+        times = as_times(columns["time"]) if "time" in columns else None
         user, item = (_ids(columns[what], what) for what in ("user", "item"))
         return cls.from_columns(user, item, times, ratings=_numbers_or_none(columns.get("rating")))
 
@@ -375,7 +393,7 @@ def _refuse_masked(values: Any) -> None:
         raise ValueError(f"{np.ma.count_masked(values):,} of {values.size:,} values are masked, expected none")
 
 
-def _times(column: np.ndarray) -> np.ndarray:
+def as_times(column: np.ndarray) -> np.ndarray:
     """A column of numbers or dates as int64 or float64. Raises ValueError, naming the row, for anything else."""
     values = column.tolist() if column.dtype.kind in "OSU" else []
     if column.dtype.kind == "S":

@@ -246,6 +246,7 @@ def _last_two_apart(data: Interactions, long: np.ndarray, left_out: dict[str, in
     ends = data.offsets[1:]
     keep = np.ones(len(data), dtype=bool)
     keep[ends[long] - 1] = keep[ends[long] - 2] = False
-    train = Interactions(data.flat[keep], offsets_of(data.lengths - 2 * long), data.items, data.users)
+    times = None if data.times is None else data.times[keep]
+    train = Interactions(data.flat[keep], offsets_of(data.lengths - 2 * long), data.items, data.users, times=times)
     valid, test = (np.where(long, data.flat[ends - place], 0) for place in (2, 1))
     return Split(data, train, valid, test, left_out)

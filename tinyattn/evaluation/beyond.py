@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..data import Split
-from .protocol import SCORES_AT_ONCE, Score, as_floats, numbers_of, parts_of
+from .protocol import SCORES_AT_ONCE, Score, as_floats, as_read, numbers_of, parts_of
 from .ranking import refuse_nan, top
 
 
@@ -23,7 +23,8 @@ def best_items(score: Score, split: Split, k: int = 10, users: np.ndarray | None
     for part in parts_of(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1))):
         rows = everyone[part]
         histories = split.histories(rows, "test")
-        scores = as_floats(score(histories, numbers_of(split, users)[rows]))             # a copy, written into
+        read = as_read(score, split, histories, rows)
+        scores = as_floats(score(read, numbers_of(split, users)[rows]))                  # a copy, written into
         refuse_nan(scores)
         for row, history in zip(scores, histories, strict=True):
             row[history if split.repeats == "drop" else []] = row[0] = -np.inf

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -170,6 +170,15 @@ def numbers_of(split: Split, users: np.ndarray | None) -> np.ndarray:
     return np.arange(1, split.data.n_users + 1) if users is None else users
 
 
+def as_read(
+    score: Score | HasLazyScores, split: Split, histories: list[np.ndarray], rows: np.ndarray
+) -> list[Any]:
+    """The histories of these users, with their times if `score` is a model, or a method of one, that reads times."""
+    if not getattr(getattr(score, "__self__", score), "reads_times", False):
+        return histories
+    return [split.data.timed(u, len(h)) for u, h in zip(rows.tolist(), histories, strict=True)]
+
+
 def parts_of(n: int, at_once: int) -> list[np.ndarray]:
     """The numbers 0 to n - 1 in parts of about equal size, at most `at_once` each."""
     return np.array_split(np.arange(n), -(-n // at_once))
@@ -179,6 +188,7 @@ def _lazily(
     score: Score | HasLazyScores, split: Split, histories: list[np.ndarray], rows: np.ndarray, users: np.ndarray | None
 ) -> LazyScores:
     numbers = numbers_of(split, users)[rows]
+    histories = as_read(score, split, histories, rows)
     if callable(score):
         return WholeRows(score, histories, numbers, split.data.n_items)
     return score.lazy_scores(histories, numbers)

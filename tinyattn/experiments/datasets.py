@@ -5,6 +5,7 @@ from __future__ import annotations
 from .experiment import Dataset
 
 ML_1M = Dataset("MovieLens 1M", file="ml-1m.txt.gz")
+ML_1M_TIMES = Dataset("MovieLens 1M, with times", file="ml-1m-time.txt.gz")
 GAMES = Dataset("Amazon Games, as SASRec's authors cut it", file="games-kang205.txt.gz")
 BEAUTY = Dataset("Amazon Beauty, 5-core", file="beauty-5core.txt.gz")
 ML_100K = Dataset("MovieLens 100K", file="ml-100k.inter.gz")

@@ -46,6 +46,9 @@ def onnx_graph(model: Any) -> bytes:
         refused = f"model {model.name} is not a neural network over histories, so it cannot be exported as .onnx"
         raise ValueError(refused + table)
     model.fitted()
+    if model.reads_times:
+        raise ValueError("the model reads times, and the inputs of an ONNX graph are ids alone: train one with "
+                         "position t5, which reads places alone, or export .npz")  # fmt: skip
     try:
         onnx = import_module("onnx")
     except ImportError:

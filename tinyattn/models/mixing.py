@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ..layers import BLOCK_FORMS, Mixer, MultiHead, Position
 from ..options import make_parts, options_of
@@ -29,7 +29,8 @@ class OneBlock:
 
 
 def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mixer:
-    """The mixer; attention gets the heads of the model `owner`, `position`, and `parts`, fields of MultiHead.
+    """The mixer; attention gets the heads of the model `owner`, `position`, and `parts`, fields of MultiHead; a mixer
+    that takes heads gets them, `position` and `bias`.
 
     Raises ValueError for heads that do not divide dim. For other mixers it raises ValueError for options of attention
     that are not at their default, and for a position scheme that acts at heads.
@@ -38,12 +39,16 @@ def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mi
         heads = replace(mixer, heads=owner.heads, kv_heads=owner.kv_heads, position=position, **parts)
         heads.refuse_dim(owner.dim)
         return heads
-    if position.at_heads:
+    taken = {"heads", "bias"} if mixer.takes_heads else set()
+    if mixer.takes_heads:
+        fields: dict[str, Any] = {"heads": owner.heads, "position": position, "bias": getattr(owner, "bias", True)}
+        mixer = replace(cast(Any, mixer), **fields)
+    elif position.at_heads:
         raise ValueError(f"position {position.name} acts at the heads of attention, and mixer {mixer.name} has none")
     mixer.refuse_dim(owner.dim)
     for declared in options_of(owner):
         value = getattr(owner, declared.name)
-        if declared.name in OF_ATTENTION and value != declared.default:
+        if declared.name in OF_ATTENTION - taken and value != declared.default:
             raise ValueError(f"{declared.name} is {value}, an option of mixer attention; mixer is {mixer.name}")
     return mixer
 

@@ -85,8 +85,9 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             def lazy_scores(histories: list[np.ndarray], users: np.ndarray | None) -> LazyScores:
                 return self._lazy_scores(network, p, histories, users)
 
+            model = SimpleNamespace(lazy_scores=lazy_scores, reads_times=network.reads_times)
             try:
-                score = full_ranking(SimpleNamespace(lazy_scores=lazy_scores), chosen, "valid")["ndcg@10"]
+                score = full_ranking(model, chosen, "valid")["ndcg@10"]
             except NaNScoreError:
                 return math.nan                              # the loop reports the step
             return score if self._answers(network, p, chosen.data) else math.nan
@@ -97,7 +98,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             m, v = learner.moments                               # which training updates in place
             self.moments = views(m, learner.p), views(v, learner.p)
 
-        fingerprint = data.fingerprint() + ("" if start is None else start.digest())
+        fingerprint = data.fingerprint(network.reads_times) + ("" if start is None else start.digest())
         self._train(network, self.sampler(data), validate if split else None, fingerprint, begin=begin, **how)
 
     def _answers(self, network: Any, p: Any, data: Interactions) -> bool:
@@ -107,7 +108,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             return True
         users = np.flatnonzero(data.lengths)
         for part in parts_of(len(users), max(1, SCORES_AT_ONCE // network.n_items)):
-            scores = self._score(network, p, [data.sequence(u) for u in users[part].tolist()], users[part] + 1)
+            read: Any = data.timed if network.reads_times else data.sequence
+            scores = self._score(network, p, [read(u) for u in users[part].tolist()], users[part] + 1)
             if not np.all(np.isfinite(scores[:, 1:])):
                 return False
         return True
@@ -120,7 +122,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         """The arguments of a `Sampler`. Raises ValueError for an option, such as a window, above all histories."""
         self._idle_options(data)
         drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
-        return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
+        timed = self.make_network(1, 1).reads_times
+        return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn, timed
 
     def _idle_options(self, data: Interactions) -> str:
         """A warning if an option, by default, counts more items than any history has, else "".
@@ -225,6 +228,10 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def item_scores(self, item: int) -> np.ndarray:
         """(n_items + 1,): the cosine of every item's vector in the table of scores to this item's."""
         return cosines(backend.to_numpy(self.network.item_vectors(self.parameters)), item)
+
+    @property
+    def reads_times(self) -> bool:  # type: ignore[override]
+        return hasattr(self, "network") and self.network.reads_times
 
     @property
     def attends(self) -> bool:  # type: ignore[override]

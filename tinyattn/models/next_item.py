@@ -46,6 +46,7 @@ class NextItemNetwork(LossOptions):
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
     causal: ClassVar[bool] = True                       # does each position see only itself and earlier ones?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
+    reads_times: ClassVar[bool] = False                 # does it read `Batch.times`?
     weights_are: ClassVar[str] = ""                     # a remark on `weights` that are no shares of items
 
     def __post_init__(self) -> None:

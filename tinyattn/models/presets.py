@@ -55,6 +55,7 @@ PRESETS = {
         _HSTU | {"position": "t5"},
         f"{_ZHAI}, without its time bias",
     ),
+    "hstu-ml1m": Preset("sasrec", _HSTU | {"position": "timed"}, _ZHAI),
     "llama": Preset(             # LLaMA's form; sizes are the defaults
         "decoder",
         {"norm": "rms", "position": "rope", "feed_forward": "swiglu", "feed_forward_width": 3, "kv_heads": 2,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..data import Interactions, RatingSplit, Split, Truth, Vocabulary
+from ..data import Interactions, RatingSplit, Split, TimedHistory, Truth, Vocabulary, as_times, in_seconds
 from ..evaluation import LazyScores, WholeRows, full_ranking
 from ..files import Arrays
 from ..options import one_of
@@ -30,6 +30,7 @@ class Recommender(Estimator):
     criterion = "ndcg@10"
     vocabularies = ("items", "users")
     by_user: ClassVar[bool] = False       # does it recommend by the user alone, without the history?
+    reads_times: bool = False             # does it read the times of a history's items?
     items: Vocabulary = None  # type: ignore[assignment]  # set by fit and load, as is `users`
     users: Vocabulary = None  # type: ignore[assignment]
     item_counts: np.ndarray | None = None              # (n_items,): how often each item is in the training data
@@ -57,7 +58,8 @@ class Recommender(Estimator):
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1): how likely each item is the next, higher is likelier; column 0 is padding.
 
-        Histories hold item numbers, oldest first; `users` are user numbers, 0 or None where unknown.
+        Histories hold item numbers, oldest first, for a model that `reads_times` `TimedHistory`s; `users` are user
+        numbers, 0 or None where unknown.
         """
         raise NotImplementedError
 
@@ -75,15 +77,18 @@ class Recommender(Estimator):
         repeats: bool = False,
         users: Sequence[Any] | None = None,
         unknown: str = "refuse",
+        times: Sequence[Any] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best next items, best first: -> ids, scores; (k,) for one sequence of item ids, (B, k) for many.
 
         The sequences may be new. Their items are no candidates, unless `repeats`; neither are items in `exclude`, nor
-        those that `only` lacks. `users`, an id per sequence or None, matter only to models with user embeddings.
+        those that `only` lacks. `users`, an id per sequence or None, matter only to models with user embeddings;
+        `times`, seconds or dates shaped like the sequences, only to models that read them.
         An empty sequence gets the items by popularity, with their counts in the training data as scores. With `unknown`
         "skip" ids that the model does not know are left out of the sequences. Raises ValueError for such an id (named)
         with "refuse", for an empty sequence where the model has no counts, since it was imported or is of an older
-        version, for more or fewer users than sequences, and for fewer than k candidates.
+        version, for more or fewer users or times than sequences, for times that run backwards, or are missing where the
+        model reads them, and for fewer than k candidates.
         """
         vocabulary = self.fitted()
         sequences = in_order(sequences, "sequences")
@@ -96,9 +101,23 @@ class Recommender(Estimator):
         numbers = None if users is None else self.user_numbers(users)
         if numbers is not None and len(numbers) != len(histories):
             raise ValueError(f"{len(numbers):,} users for {len(histories):,} sequences, expected one each")
-        scores = self._scores(histories, numbers)                      # a copy, into which -inf is written
+        read: list[Any] = histories
+        if times is not None and self.reads_times:
+            read = self._timed([*sequences] if many else [sequences], [*times] if many else [times])
+        scores = self._scores(read, numbers)                           # a copy, into which -inf is written
         ids, values = best_of(scores, [] if repeats else histories, k, vocabulary, exclude, only)
         return (ids, values) if many else (ids[0], values[0])
+
+    def _timed(self, sequences: list[Any], times: list[Any]) -> list[TimedHistory]:
+        """The known items of each sequence, with their times."""
+        if len(times) != len(sequences):
+            raise ValueError(f"times of {len(times):,} sequences for {len(sequences):,} sequences, expected one each")
+        found = []
+        for ids, of in zip(sequences, times, strict=True):
+            numbers = np.array([self.items.number_or_zero(i) for i in ids], dtype=np.int64)
+            every = TimedHistory(numbers, in_seconds(as_times(np.asarray(of))))
+            found.append(TimedHistory(every.items[numbers > 0], every.seconds[numbers > 0]))
+        return found
 
     def _known_numbers(self, ids: Any) -> np.ndarray:
         numbers = np.array([self.items.number_or_zero(i) for i in ids], dtype=np.int64)

@@ -61,6 +61,7 @@ from .positions.relative import relative_scores, relative_scores_backward, relat
 from .positions.rotary import rotary, rotary_backward, rotary_tables
 from .positions.rotary_speeds import rotary_speeds
 from .positions.sinusoids import sinusoids
+from .positions.times import time_buckets
 from .recurrence.associative_scan import associative_scan, associative_scan_backward
 from .recurrence.delta_rule import delta_rule, delta_rule_backward
 from .recurrence.gru import gru, gru_backward
@@ -105,6 +106,6 @@ __all__ = ["AttentionCache", "BlockLayout", "Blocks", "Mask", "additive_attentio
            "rotary_backward", "rotary_speeds", "rotary_tables", "scan_matrix", "selective_scan",
            "selective_scan_backward", "shifted_windows", "sigmoid", "silu", "silu_backward", "sinusoids",
            "smoothed_cross_entropy", "smoothed_cross_entropy_backward", "softmax", "softmax_backward", "sum_rows",
-           "tiled_cross_entropy", "tiled_cross_entropy_backward", "wasserstein_scores", "wasserstein_scores_backward",
-           "window_attention", "window_attention_backward", "window_shape", "window_weights", "wkv", "wkv_backward",
-           "wkv_weights"]  # fmt: skip
+           "tiled_cross_entropy", "tiled_cross_entropy_backward", "time_buckets", "wasserstein_scores",
+           "wasserstein_scores_backward", "window_attention", "window_attention_backward", "window_shape",
+           "window_weights", "wkv", "wkv_backward", "wkv_weights"]  # fmt: skip

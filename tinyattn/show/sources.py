@@ -204,8 +204,8 @@ def _leading_names(text: str) -> Iterator[str]:
     """y, x_hat, rstd for "y (..., d), x_hat (..., d), rstd (..., 1). And so on"."""
     pattern = re.compile(r"\s*([A-Za-z_]\w*)\s*(\([^)]*\))?(,|\.|\s*$|\s+(?:like|shaped|,))")
     at = 0
-    while found := pattern.match(text, at):
-        yield found[1]
-        at = found.end()
-        if found[3] != ",":
+    while match := pattern.match(text, at):
+        yield match[1]
+        at = match.end()
+        if match[3] != ",":
             return

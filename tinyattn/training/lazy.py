@@ -98,8 +98,8 @@ class LazyAdam:
         for weight, floor in zip(weights.T, (self.eps * e).T, strict=True):
             moved += np.take(weight, which).astype(m.dtype) / (root + np.take(floor, which).astype(m.dtype))
         self.table[behind] -= moved.T * m
-        for moment, found, beta in ((self.moments.m, m, self.beta1), (self.moments.v, v, self.beta2)):
-            moment[behind] = found * np.take(beta**missed, which)[:, None].astype(m.dtype)
+        for moment, value, beta in ((self.moments.m, m, self.beta1), (self.moments.v, v, self.beta2)):
+            moment[behind] = value * np.take(beta**missed, which)[:, None].astype(m.dtype)
         self.last[behind] = step
 
     def _kept(self, since: np.ndarray, step: int) -> np.ndarray:

@@ -78,8 +78,8 @@ class Learner:
         """Weights, gradient, momentum, and decay if any, of each weight matrix. Raises ValueError if there is none."""
         vectors = [self.vector, self.gradient, self.moments.m, *(() if self.decay is None else (self.decay,))]
         trees = [dict(leaves(views(vector, self.p))) for vector in vectors]
-        if found := {name: [tree[name] for tree in trees] for name in matrices_of(self.p)}:
-            return found
+        if matrices := {name: [tree[name] for tree in trees] for name in matrices_of(self.p)}:
+            return matrices
         raise ValueError("optimizer is 'muon', expected 'adam' for a model without weight matrices")
 
     def _between(self, others: Container[str]) -> list[slice]:
@@ -167,10 +167,10 @@ class Learner:
         message = np.concatenate([*(piece.reshape(-1) for piece in pieces), seen[:1].astype(self.gradient.dtype)])
         self.ranks.sum(message)
         *sums, loss = np.split(message, np.cumsum([piece.size for piece in pieces]))
-        for piece, found in zip(self._dense, sums, strict=False):
-            self.gradient[piece] = found
-        for (name, ids), found in zip(self._rows.items(), sums[len(self._dense) :], strict=True):
-            self._tables[name][ids] = found.reshape(len(ids), -1)
+        for piece, total in zip(self._dense, sums, strict=False):
+            self.gradient[piece] = total
+        for (name, ids), total in zip(self._rows.items(), sums[len(self._dense) :], strict=True):
+            self._tables[name][ids] = total.reshape(len(ids), -1)
         seen[0] = loss[0]
 
     def _work(self, task: tuple[int, float, Batch]) -> tuple[Any, Any]:

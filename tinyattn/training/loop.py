@@ -29,7 +29,7 @@ def train(
     validate: Callable[[Any], float] | None = None,
     checkpoint: str | Path | None = None,
     identity: dict[str, Any] | None = None,
-    identity_today: Callable[[Any], Any] = lambda found: found,
+    identity_today: Callable[[Any], Any] = lambda stored: stored,
     begin: Callable[[Learner], None] | None = None,
     on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
     progress: bool = True,

@@ -91,7 +91,7 @@ class State:
         path: Path,
         last: int,
         identity: dict[str, Any],
-        identity_today: Callable[[Any], Any] = lambda found: found,
+        identity_today: Callable[[Any], Any] = lambda stored: stored,
     ) -> None:
         """Read a checkpoint of a run of `last` steps.
 

@@ -15,6 +15,11 @@ cross_entropy = SpecBuilder("cross_entropy")
 
 def _hot(c: Call) -> np.ndarray:
     return np.arange(c.logits.shape[-1]) == c.targets[..., None]
+
+
+def _led(c: Call, size: float) -> np.ndarray:
+    """Logits of `size` for targets, and -`size` for the others."""
+    return np.where(_hot(c), size, -size).astype(c.logits.dtype)
 HINT_MEAN = "The loss is Σ w nll / Σ w: what do you divide by?"
 
 
@@ -93,37 +98,28 @@ def shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.nda
     close(np.concatenate(gradients), whole, 10 * tolerance_of(z), "the gradient")
 
 
-@cross_entropy("rounding", "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 + ln(V - 1) where it trails",
-        "extremes", hint="log(exp(-4000)) is the log of 0: subtract each row's largest logit first.")
-def large_logits(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    if logits.shape[-1] == 1:
-        return
-    one_hot = np.arange(logits.shape[-1]) == targets[..., None]
-    leads, trails = (np.where(one_hot, sign * 2000.0, -sign * 2000.0).astype(logits.dtype) for sign in (1, -1))
-    others = math.log(logits.shape[-1] - 1)
-    close(op(leads, targets), 0.0, 1e-12, "the loss")
-    close(op(trails, targets), 4000.0 + others, rounding(logits.dtype, logits.size, 4000.0), "the loss")
-    close(op(leads - 5000, targets), 0.0, 1e-12, "with all logits below -3,000, the loss")
-
-
+cross_entropy.law("large_logits", "rounding",
+        "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 + ln(V - 1) where it trails",
+        lambda op, c: [] if c.logits.shape[-1] == 1 else [
+            (op(_led(c, 2000.0), c.targets), 0.0, 1e-12, "the loss"),
+            (op(_led(c, -2000.0), c.targets), 4000.0 + math.log(c.logits.shape[-1] - 1),
+             rounding(c.logits.dtype, c.logits.size, 4000.0), "the loss"),
+            (op(_led(c, 2000.0) - 5000, c.targets), 0.0, 1e-12, "with all logits below -3,000, the loss"),
+        ], "extremes", hint="log(exp(-4000)) is the log of 0: subtract each row's largest logit first.")
 cross_entropy.law("no_cap", "rounding", "a target 60 below the others costs 60 + ln(V - 1), not less", lambda op, c: (
             (op(np.where(_hot(c), -gap, 0.0).astype(c.logits.dtype), c.targets),
              gap + math.log(c.logits.shape[-1] - 1 + math.exp(-gap)), rounding(c.logits.dtype, c.logits.size, gap),
              "the loss")
             for gap in (20.0, 60.0)
         ), "extremes", hint="-log(p + 1e-12) can never exceed 27.6: how does that change the gradient?")
-
-
-@cross_entropy("rounding", "with logits of ±2,000 the gradient is still softmax minus one-hot", "extremes",
+cross_entropy.law("large_logits_gradient", "rounding",
+        "with logits of ±2,000 the gradient is still softmax minus one-hot",
+        lambda op, c: [] if c.logits.shape[-1] == 1 else (
+            op.gradients(c(logits=_led(c, -2000.0), weights=None), 1.0)["logits"],
+            ((1 - _hot(c)) / (c.logits.shape[-1] - 1) - _hot(c)) / c.targets.size,
+            rounding(c.logits.dtype, c.logits.size, 4000.0), "the gradient",
+        ), "extremes",
         hint="The gradient needs no logarithm: softmax, with each row's largest subtracted first, minus one-hot.")
-def large_logits_gradient(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
-    if logits.shape[-1] == 1:
-        return
-    one_hot = (np.arange(logits.shape[-1]) == targets[..., None]).astype(float)
-    trails = (2000.0 - 4000.0 * one_hot).astype(logits.dtype)
-    d = op.gradients({"logits": trails, "targets": targets, "weights": None}, 1.0)["logits"]
-    others = (1 - one_hot) / (logits.shape[-1] - 1)
-    close(d, (others - one_hot) / targets.size, rounding(logits.dtype, logits.size, 4000.0), "the gradient")
 
 
 def _ones(targets: np.ndarray, like: np.ndarray) -> np.ndarray:

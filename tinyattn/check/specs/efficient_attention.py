@@ -9,7 +9,7 @@ from ... import ops
 from .. import oracles
 from ..common import tolerance
 from ..families import Case, averages, causal, onto_itself
-from ..property import close, largest, rounding
+from ..property import largest, rounding
 from ..spec import Form, Spec
 from ..subject import MissingError
 from .builder import Call, CaseDrawer, SpecBuilder, Subject
@@ -43,16 +43,22 @@ def linear_attention_case(draw: CaseDrawer) -> dict[str, Any]:
     return {"q": q, "k": k, "v": v, "causal": causal, "keys": keys, "form": draw.choose(FORMS)}
 
 
-def equal_forms(states: SpecBuilder, every: tuple[str, ...], hint: str, atol: Callable[[Spec, Case], float]) -> None:
-    """State that an op gives the same result for each value of its argument `form`."""
+def equal_forms(
+    states: SpecBuilder, every: tuple[Any, ...], hint: str, atol: Callable[[Spec, Case], float], argument: str = "form",
+    says: str = "",
+) -> None:  # fmt: skip
+    """State that an op gives the same result for each value of its argument `form`, or another one."""
 
-    @states("rounding", f"its forms, {', '.join(every)}, give equal results", hint=hint)
-    def forms(op: Subject, **case: Any) -> None:
-        if "form" in op.lacks:
-            raise MissingError(f"{op.spec.function} takes no `form`")
-        first = op(**case)
+    def sides(op: Subject, c: Call) -> Any:
+        if argument in op.lacks:
+            raise MissingError(f"{op.spec.function} takes no `{argument}`")
+        first = op(**c)
         for form in every:
-            close(op(**case | {"form": form}), first, atol(op.spec, case), f"{form}: {op.spec.outputs[0]}")
+            what = f"{form if argument == 'form' else f'{argument} {form}'}: {op.spec.outputs[0]}"
+            yield op(**c | {argument: form}), first, atol(op.spec, c), what
+
+    says = says or f"its forms, {', '.join(every)}, give equal results"
+    states.law(f"{argument}s", "rounding", says, sides, hint=hint)
 
 
 equal_forms(linear_attention, FORMS, hint="Which pairs of a chunk are counted, and which were counted before it?",

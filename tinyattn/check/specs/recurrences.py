@@ -12,7 +12,7 @@ from ..families import causal, linear_in
 from ..property import close, demand, largest, rounding, same_bits
 from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
-from .efficient_attention import MissingError, equal_forms
+from .efficient_attention import equal_forms
 
 rnn = SpecBuilder("rnn")
 causal(rnn, "x", hint="Which state goes into which step?")
@@ -259,20 +259,17 @@ def _unit(k: np.ndarray) -> np.ndarray:
     return (k / np.sqrt(np.sum(k * k, axis=-1, keepdims=True))).astype(k.dtype)
 
 
-@delta_rule("rounding", "with β = 1 a query that is the token's key reads the token's value, whatever was there",
+delta_rule.law("replaces", "rounding",
+        "with β = 1 a query that is the token's key reads the token's value, whatever was there",
+        lambda op, c: (op(**c), c.v), of=lambda c: c(q=_unit(c.k), k=_unit(c.k), beta=np.ones_like(c.beta)), times=3,
         hint="What is written: the value, or its difference from what the key reads now? After the decay, or before?")
-def replaces(op: Subject, **case: Any) -> None:
-    k = _unit(case["k"])
-    y = op(**case | {"q": k, "k": k, "beta": np.ones_like(case["beta"])})
-    close(y, case["v"], 3 * tolerance(op.spec, case), "y")
-
-
-@delta_rule("rounding", "with β = 0 nothing is written: y_t reads what is left of S0", "extremes",
-        hint="Which terms does β multiply?")
-def writes_nothing(op: Subject, **case: Any) -> None:
-    y, S0 = op(**case | {"beta": np.zeros_like(case["beta"])}), case["S0"]
-    left = 1.0 if case["a"] is None else np.exp(np.cumsum(np.asarray(case["a"], float), axis=-1))[..., None]
-    close(y, np.zeros_like(y) if S0 is None else left * (case["q"] @ S0), 3 * tolerance(op.spec, case), "y")
+delta_rule.law("writes_nothing", "rounding", "with β = 0 nothing is written: y_t reads what is left of S0",
+        lambda op, c: (
+            y := op(**c(beta=np.zeros_like(c.beta))),
+            np.zeros(y.shape) if c.S0 is None else (c.q @ c.S0).astype(float) * (
+                1.0 if c.a is None else np.exp(np.cumsum(c.a.astype(float), axis=-1))[..., None]
+            ),
+        ), "extremes", times=3, hint="Which terms does β multiply?")
 
 
 @delta_rule("rounding", "with orthogonal keys it is linear attention: values weighted by β q · k, and decayed",
@@ -286,15 +283,8 @@ def orthogonal_keys(op: Subject, **case: Any) -> None:
     close(op(**case | {"q": q, "k": k.copy(), "S0": None}), w @ v, 3 * tolerance(op.spec, case), "y")
 
 
-@delta_rule("rounding", "chunks of any length give equal results", hint="What does a chunk's first token find in the state?")
-def chunks(op: Subject, **case: Any) -> None:
-    if "chunk" in op.lacks:
-        raise MissingError(f"{op.spec.function} takes no `chunk`")
-    first = op(**case)
-    for chunk in (1, 2, 5, 64):
-        close(op(**case | {"chunk": chunk}), first, 3 * tolerance(op.spec, case), f"chunk {chunk}: y")
-
-
+equal_forms(delta_rule, (1, 2, 5, 64), hint="What does a chunk's first token find in the state?", argument="chunk",
+            says="chunks of any length give equal results", atol=lambda spec, case: 3 * tolerance(spec, case))
 DELTA_RULE = delta_rule.spec(
     "y_t = q_t S_t, S_t = S' + β_t k_tᵀ (v_t - k_t S'), S' = exp(a_t) S_{t-1}",
     "delta_rule(q, k, v, beta, a=None, S0=None, chunk=16) -> y first: q and k (..., n, N), v (..., n, d), "

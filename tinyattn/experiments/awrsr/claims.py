@@ -238,12 +238,12 @@ class Claims:
             mean = pooled([self.faster(place, forms, near) for place, forms in PLACES.items()])
             judged.setdefault(judge(mean, SOONER), []).append(f"{near:.0%}")
         effects = [self.faster(place, forms) for place, forms in PLACES.items()]
-        found = _sooner(effects, f"epochs to {NEAR:.0%} of the backbone's best on validation", self.seeds(keys))
+        verdict = _sooner(effects, f"epochs to {NEAR:.0%} of the backbone's best on validation", self.seeds(keys))
         if len(judged) == 1:
-            return found
-        fragile = "fragile: " if found.verdict in judged else ""
+            return verdict
+        fragile = "fragile: " if verdict.verdict in judged else ""
         by = "; ".join(f"{word} at {', '.join(shares)}" for word, shares in judged.items())
-        return Verdict(f"{fragile}{found.verdict}", f"{found.evidence}; by the same rule {by}", found.decides)
+        return Verdict(f"{fragile}{verdict.verdict}", f"{verdict.evidence}; by the same rule {by}", verdict.decides)
 
     def faster(self, place: str, forms: Sequence[str], near: float = NEAR) -> Effect:
         """Minus the log of the ratio of epochs, refinements to backbone, until validation is near the latter's best."""

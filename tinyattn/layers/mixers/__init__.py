@@ -2,6 +2,7 @@
 
 from .delta import DeltaRule
 from .gru import GRU
+from .latent import Latent
 from .lstm import LSTM
 from .lstmn import LSTMN
 from .mamba import Mamba
@@ -19,6 +20,7 @@ MIXERS: dict[str, type[Mixer]] = {
     "rwkv": RWKV,
     "mamba": Mamba,
     "delta": DeltaRule,
+    "latent": Latent,
 }
 
 __all__ = [

@@ -1,5 +1,8 @@
 """The position schemes, by name: how tokens get to know their places."""
 
+from collections import ChainMap
+from collections.abc import Mapping
+
 from .alibi import ALiBi
 from .learned import Learned
 from .none import NoPosition
@@ -8,6 +11,7 @@ from .rope import RoPE
 from .shaw import Shaw
 from .sinusoidal import Sinusoidal
 from .t5 import T5
+from .timed import Timed
 from .xl import XL
 
 POSITIONS: dict[str, type[Position]] = {
@@ -21,4 +25,7 @@ POSITIONS: dict[str, type[Position]] = {
     "xl": XL,
 }
 
-__all__ = ["POSITIONS", "Position", *(kind.__name__ for kind in POSITIONS.values())]
+# those of items, which have times
+ITEM_POSITIONS: Mapping[str, type[Position]] = ChainMap({"timed": Timed}, POSITIONS)
+
+__all__ = ["ITEM_POSITIONS", "POSITIONS", "Position", *(kind.__name__ for kind in ITEM_POSITIONS.values())]

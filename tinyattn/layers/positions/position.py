@@ -21,12 +21,15 @@ class Position:
                          (rotary embeddings), or passes terms to the mechanism by the names in `gives`: "bias",
                          (h, n, n) or (B, h, n, n), is added to scores, "relative_values" to values. A mechanism that
                          does not take them refuses the scheme. Schemes that act only here depend only on distances.
+
+    A scheme that `takes_times` gets the times of the tokens, (B, n) in seconds, in the place of `slots`.
     """
 
     name: ClassVar[str]
     at_tokens: ClassVar[bool] = False
     at_heads: ClassVar[bool] = False
     gives: ClassVar[frozenset[str]] = frozenset()
+    takes_times: ClassVar[bool] = False
     extends: ClassVar[bool] = True           # does it work with a cache of earlier tokens?
 
     def __init_subclass__(cls) -> None:

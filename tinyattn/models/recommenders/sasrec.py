@@ -15,9 +15,10 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, POSITIONS, REFINEMENTS, Norm, Past, Stack, dropout_mask
+from ...layers import FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, REFINEMENTS, Norm, Past, Stack, dropout_mask
 from ...layers.block import ABOUT_BLOCK_FORMS, BLOCK_FORMS, Block, BlockCache
 from ...layers.mechanisms import refined
+from ...layers.positions import ITEM_POSITIONS
 from ...layers.rows import table_gradient
 from ...ops import Mask, dropout, dropout_backward, embedding
 from ...options import make_parts, option, part_options
@@ -25,7 +26,7 @@ from ..mixing import OneBlock, refuse_feed_forward, with_parts
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 
-PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS, "mixer": MIXERS}
+PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": ITEM_POSITIONS, "refine": REFINEMENTS, "mixer": MIXERS}
 PADDINGS = ("hidden", "blank", "tokens")
 PartOptions: Any = part_options(**PARTS)      # the options of these tables' entries, such as `window`
 
@@ -47,7 +48,7 @@ class SASRecOptions(PartOptions, SequenceOptions):
         "none", "transforms the scores before their softmax (AWRSR); value-literal, the paper's printed equation, sees "
         "later items in training: only for teaching", choices=REFINEMENTS,
     )  # fmt: skip
-    position: str = option("learned", "how tokens know their place", choices=POSITIONS)
+    position: str = option("learned", "how tokens know their place", choices=ITEM_POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int | None = option(
@@ -95,6 +96,8 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
         super().__post_init__()
         if self.padding not in self.paddings:
             raise ValueError(f"padding is {self.padding!r}, expected {' or '.join(self.paddings)} in this class")
+        if self.padding != "hidden" and self.reads_times:
+            raise ValueError(f"padding is {self.padding}, and position {self.position} reads times, which it has none")
         self._parts[0].refuse_length(self.maxlen)
         if not (self.blocks or self._parts[2].identity):
             raise ValueError(f"refine is {self.refine}, which refines attention scores, and blocks 0 has none")
@@ -159,7 +162,14 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
     def _context(self, batch: Batch) -> dict[str, Any]:
         """The arguments of all blocks: slots, and a causal mask, with lengths if the mixer needs them."""
         lengths = last_position(batch) + 1 if self.block.mixer.needs_lengths else None
-        return {"mask": Mask(causal=True, lengths=lengths), "slots": batch.slots}
+        if self.reads_times and batch.times is None:
+            raise ValueError(f"position {self.position} reads the times of a history's items, and there are none: pass "
+                             "times, or train a model with position t5, which reads places alone")  # fmt: skip
+        return {"mask": Mask(causal=True, lengths=lengths), "slots": batch.times if self.reads_times else batch.slots}
+
+    @property
+    def reads_times(self) -> bool:  # type: ignore[override]
+        return self.scheme.takes_times
 
     @cached_property
     def norm_after(self) -> Norm:

@@ -81,25 +81,25 @@ def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
     formula, implementation = backward
     subject = Subject(implementation, spec)
     case = min((spec.case(CaseDrawer.seeded((seed, i), ((),))) for i in range(300)), key=plainness)
-    given = upstream(spec, case, seed)
+    upstreams = upstream(spec, case, seed)
 
     def loss(**changed: np.ndarray) -> float:
-        return float(np.sum(given[0] * ours_of(spec, case | changed)[0]))
+        return float(np.sum(upstreams[0] * ours_of(spec, case | changed)[0]))
 
     measured = {name: _quotients(loss, {name: case[name]}, name) for name in spec.wrt if case[name] is not None}
     name = f"{spec.function}_backward"
     right = _lines(formula.source(name))
-    mutants = [m for m in mutants_of(formula, lambda: subject.gradients(case, *given)) if m.function == name]
+    mutants = [m for m in mutants_of(formula, lambda: subject.gradients(case, *upstreams)) if m.function == name]
     made: dict[int, list[dict[str, Any]]] = {}
     for i in np.random.default_rng(seed).permutation(len(mutants)):
         code = _lines(formula.source(name, (mutants[i],)))
         try:
             with formula.mutated([mutants[i]]), np.errstate(all="ignore"):
-                found = subject.gradients(case, *given)
+                grads = subject.gradients(case, *upstreams)
         except Exception:  # an error names its line: no riddle
             continue
         changed = [k for k, (ours, theirs) in enumerate(zip(right, code, strict=False)) if ours != theirs]
-        arrays = {f"d{n}": (np.asarray(found[n]), x) for n, x in measured.items() if np.shape(found[n]) == x.shape}
+        arrays = {f"d{n}": (np.asarray(grads[n]), x) for n, x in measured.items() if np.shape(grads[n]) == x.shape}
         seen = any(np.isfinite(mine).all() and np.abs(mine - x).max() > SEEN for mine, x in arrays.values())
         if len(code) == len(right) and len(changed) == 1 and seen:
             says = mutants[i].says.partition(", as with")[0]
@@ -139,10 +139,10 @@ def board(
 
 def _quotients(loss: Callable[..., float], at: dict[str, np.ndarray], name: str, h: float = 1e-5) -> np.ndarray:
     """The difference quotients of the loss by every entry of one array."""
-    found = np.zeros_like(at[name])
-    for i in np.ndindex(found.shape):
-        step = np.zeros_like(found)
+    quotients = np.zeros_like(at[name])
+    for i in np.ndindex(quotients.shape):
+        step = np.zeros_like(quotients)
         step[i] = h
         up, down = (loss(**at | {name: at[name] + sign * step}) for sign in (1, -1))
-        found[i] = (up - down) / (2 * h)
-    return found
+        quotients[i] = (up - down) / (2 * h)
+    return quotients

@@ -170,7 +170,7 @@ class _Page:
         """A term without a name that consists of arrays and operators, such as `dq @ W_Q.T`."""
         nodes = list(ast.walk(term))
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
-        read = {name: found for name in names if (found := self._value(entry, name)) is not None}
+        read = {name: pair for name in names if (pair := self._value(entry, name)) is not None}
         step = max((made or 0 for _, made in read.values()), default=0)
         known = all(isinstance(node, ALGEBRA) and getattr(node, "attr", "T") == "T" for node in nodes)
         if step <= self._forward_end or len(read) < len(names) or not known:

@@ -1,0 +1,49 @@
+"""Histories whose items have times, for models that read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .dates import unit_of
+
+
+@dataclass(frozen=True, eq=False)
+class TimedHistory:
+    """Item numbers, oldest first, and their times in seconds. Shapes: items (n,), seconds (n,) float64.
+
+    Raises ValueError for more or fewer times than items, and for times that run backwards or are not finite.
+    """
+
+    items: np.ndarray
+    seconds: np.ndarray
+
+    def __post_init__(self) -> None:
+        if len(self.items) != len(self.seconds):
+            raise ValueError(f"{len(self.seconds):,} times for {len(self.items):,} items, expected one each")
+        refuse_backwards(self.seconds, np.diff(self.seconds))
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, part: slice) -> TimedHistory:
+        return TimedHistory(self.items[part], self.seconds[part])
+
+
+def refuse_backwards(seconds: np.ndarray, steps: np.ndarray) -> None:
+    """Raise ValueError for a time that is not finite, and for one that comes before the time of the item before it.
+
+    Shapes: seconds (n,), steps (n - 1,): from each time to the next, 0 between histories.
+    """
+    if not np.all(np.isfinite(seconds)):
+        raise ValueError(f"time {seconds[np.argmin(np.isfinite(seconds))]} of a history is not a finite number")
+    if np.any(steps < 0):
+        at = int(np.argmax(steps < 0))
+        times = f"time {seconds[at + 1]:.16g} follows {seconds[at]:.16g}"
+        raise ValueError(f"times of a history run backwards: {times}; expected the oldest item first")
+
+
+def in_seconds(times: np.ndarray) -> np.ndarray:
+    """Times as float64: in seconds where their unit shows (`unit_of`), else as they are. Shapes: (n,) -> (n,)."""
+    return times.astype(np.float64) / (unit_of(times) or 1.0)

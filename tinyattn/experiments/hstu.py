@@ -1,0 +1,86 @@
+"""HSTU beside SASRec: what a bias of times brings, and what attention without softmax brings, each alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from .datasets import BEAUTY_TIMES, ML_1M_TIMES, ML_100K
+from .experiment import CLOSE_SEEDS, Experiment, Results, Row
+from .full import ESASREC, OF_DATA, SASREC, TRAINED
+from .pictures import Dots, Picture
+from .splits import SPLIT_BY
+from .tables import TRAINING, dots, figures, page, ranked, table
+
+COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
+DATASETS = {"ml-1m": ML_1M_TIMES, "beauty": BEAUTY_TIMES, "ml-100k": ML_100K}
+SAMPLED = {"loss": "sampled-softmax"}
+TIMES = {"position": "timed", "buckets": 100, "furthest": 100}         # a number for each distance below maxlen, 50
+PLACES = TIMES | {"position": "t5"}
+BLOCK: dict[str, Any] = TRAINED | SAMPLED | {"dim": 64, "block_form": "hstu", "emb_scale": True, "eps": 1e-6}
+
+# key: title, options, minutes on ml-1m and beauty
+MODELS: dict[str, tuple[str, dict[str, Any], tuple[float, float]]] = {
+    "hstu": ("HSTU: no softmax, times", BLOCK | TIMES | {"mechanism": "pointwise"}, (20, 12)),
+    "hstu-places": ("HSTU without times", BLOCK | PLACES | {"mechanism": "pointwise"}, (14, 10)),
+    "softmax": ("HSTU's block with softmax, times", BLOCK | TIMES, (20, 12)),
+    "softmax-places": ("HSTU's block with softmax, without times", BLOCK | PLACES, (14, 10)),
+    "sasrec-times": ("SASRec, sampled softmax, times", SASREC | SAMPLED | TIMES, (16, 12)),
+    "sampled-softmax": ("SASRec, sampled softmax", SASREC | SAMPLED, (6, 7)),
+    "ce": ("SASRec, cross-entropy", SASREC | {"loss": "ce"}, (16, 10)),
+    "gbce": ("SASRec, gBCE", SASREC | {"loss": "gbce"}, (9, 6)),
+    "esasrec": ("eSASRec", ESASREC, (12, 8)),
+}
+
+
+def _keys(data: str, split: str) -> list[str]:
+    return [f"{data}-{split}-{key}" for key in MODELS]
+
+
+def _page(experiment: Experiment, results: Results) -> str:
+    parts = []
+    for data in DATASETS:
+        for split in SPLIT_BY:
+            keys = _keys(data, split)
+            parts += [[f"## {_title(data, split)}"], table(experiment, results, keys, COLUMNS, TRAINING),
+                      ranked(experiment, results, keys, COLUMNS[1])]  # fmt: skip
+    return page(experiment, results, [*parts, figures(experiment, results)])
+
+
+def _title(data: str, split: str) -> str:
+    return f"{DATASETS[data].title.split(',')[0]}, {SPLIT_BY[split]}"
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    panels = {_title(data, split): dots(experiment, results, _keys(data, split), COLUMNS[1])
+              for data in DATASETS for split in SPLIT_BY}  # fmt: skip
+    return {"hstu": Dots("NDCG@10 of HSTU, its parts, and SASRec", "NDCG@10", panels)}
+
+
+EXPERIMENT = Experiment(
+    name="hstu",
+    title="HSTU: times, and no softmax",
+    question="""
+HSTU (Zhai et al. 2024) differs from SASRec in its block, in attention without softmax, and in a bias of times. Its
+block is trained with and without times, and with and without softmax; beside it stand SASRec with times, SASRec with
+three losses, and eSASRec. All have n 50 and d 64. Rows of HSTU's block have the loss of SASRec with times: sampled
+softmax with 256 negatives. Full ranking, by leave-one-out and by time (the first item after nine tenths of all
+interactions). Validation chooses the epoch, with a patience of 15, on Beauty 8, and at most 200 epochs. Four seeds.
+MovieLens 1M needs a file with a time on each line, `user item time`, made of its ratings.dat.
+""",
+    datasets={
+        f"{data}-{split}": replace(dataset, split=by)
+        for data, dataset in DATASETS.items()
+        for split, by in SPLIT_BY.items()
+    },
+    rows={
+        f"{data}-{split}-{key}": Row(title, f"{data}-{split}", "sasrec", OF_DATA.get(data, OF_DATA["ml-1m"]) | options,
+                                     minutes=(*minutes, minutes[0] / 8)[place])
+        for place, data in enumerate(DATASETS)
+        for split in SPLIT_BY
+        for key, (title, options, minutes) in MODELS.items()
+    },
+    seeds=CLOSE_SEEDS,
+    page=_page,
+    pictures=_pictures,
+)  # fmt: skip
