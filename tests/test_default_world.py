@@ -40,10 +40,10 @@ def test_what_is_trained_has_a_range_and_what_is_counted_a_number():
     assert "80 to 81 s of CPU time" in lines[-1]
 
 
-@pytest.mark.slow(400)
-@pytest.mark.parametrize("kernels", ["", "Haswell", "Sandybridge"])
+@pytest.mark.slow(60)
+@pytest.mark.parametrize("kernels", ["", "Sandybridge"])
 def test_the_first_command_prints_what_readme_says_whatever_the_processor(kernels, tmp_path, monkeypatch):
-    """Other kernels of OpenBLAS differ in the last digits, as another make of processor does."""
+    """Other kernels of OpenBLAS differ in the last digits, as another make of processor does; no result is of these."""
     monkeypatch.setitem(default_world.MAKES, "other", {"OPENBLAS_CORETYPE": kernels} if kernels else {})
     found = train("", 0, tmp_path / "run", "other")["metrics"]["model"]
     for name in NAMES:
