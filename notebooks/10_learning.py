@@ -606,7 +606,7 @@ print("the library's `orthogonal`:", np.allclose(newton_schulz(G), orthogonal(G)
 # $0.2 \sqrt{\max(n, m)}$ a step is as large as Adam's usual one ([Liu et al. 2025](https://arxiv.org/abs/2502.16982)). Only matrices inside the blocks take it; tables, biases and gains take Adam.
 #
 # A comparison at one learning rate says nothing. Here are five for each rule, 60 steps, one start, and the loss of 400 people afterwards: $-\log$ of the chance that
-# the model gives to what came next (about half a minute). **Predict:** which has the lowest minimum, and which the widest valley?
+# the model gives to what came next. **Predict:** which has the lowest minimum, and which the widest valley?
 
 # %% tags=["hide-output"]
 checked = Sampler(split.train, maxlen=16, batch_size=400, seed=9, negatives=True).batch(0)

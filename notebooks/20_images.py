@@ -157,11 +157,11 @@ print("as a convolution's:", all(np.allclose(a, b) for a, b in zip(mine, theirs,
 # $$x^{(0)} = \begin{bmatrix} c \\ \operatorname{patches}(image)\,W \end{bmatrix} + E, \qquad x^{(l)} = \operatorname{block}_l(x^{(l-1)}), \qquad
 # scores = \operatorname{norm}(x^{(L)})_0\, W_{out} .$$
 #
-# $c$ is the **class token**: learned, the same in every image, standing for no patch. What it has collected in the end is read. One can do without, and read the *mean* of all patches.
+# $c$ is the **class token**: learned, the same in every image, standing for no patch. What it has collected in the end is read. Without it, one reads the *mean* of all patches.
 # $E$ is learned as well, a row for each place.
 #
-# Below, three tiny models learn to name the shape: one with a class token, one with the mean, one with a class token whose positions are always 0. Each reads 3,000 images six times, with the
-# training loop of chapter 07 (folded). Then it sees 1,000 new images, and the same with the **16 patches of every image in one and the same random order**.
+# Three tiny models learn to name the shape: one with a class token, one with the mean, one with a class token whose positions are always 0. Each reads 3,000 images six times (about 12 seconds), with the
+# training loop of chapter 07. Then it sees 1,000 new images, and the same with the **16 patches of every image in one and the same random order**.
 
 # %% tags=["hide-input"]
 names, labels = np.unique(images.labels, return_inverse=True)
@@ -257,7 +257,7 @@ table("left or right? | right answers", rows)
 # Where the first ViT needed hundreds of millions of photographs, **DeiT** ([Touvron et al. 2021](https://arxiv.org/abs/2012.12877)) needs a million, and a teacher: a second token, the *distillation token*,
 # has a head of its own, whose labels are a trained model's answers. The loss is the mean of both heads' cross-entropies (their equation 3); in use, their probabilities are averaged.
 #
-# Let two fifths of the labels be drawn at random. The teacher is the model with the class token above. **Predict:** how often right, without it and with it?
+# Let two fifths of the labels be drawn at random (about 8 seconds). The teacher is the model with the class token. **Predict:** how often right, without it and with it?
 
 # %% tags=["hide-output"]
 at_random = np.random.default_rng(5).random(3000) < 0.4
@@ -284,7 +284,7 @@ table("learned from | right answers", rows)
 #
 # ## What a head sees
 #
-# We take the model with the class token. The class token's row of attention weights says from which patches it takes how much, so it can be laid over the picture:
+# Take the model with the class token: that token's row of attention weights says from which patches it takes how much, so it can be laid over the picture:
 
 # %% tags=["hide-input"]
 vit, p_vit = networks["class token"], trained["class token"]

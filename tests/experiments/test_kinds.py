@@ -107,6 +107,11 @@ def test_the_remarks_hold_of_the_committed_runs():
         assert all(mean(data, kind, "longest") > best for kind in ahead), data
     for data in ("recall-2", "recall-8"):
         assert max(KINDS, key=lambda kind: mean(data, kind, "longest")) in attention
+        delta = results[f"{data}-delta"]
+        assert all(run["metrics"]["trained"]["accuracy"] >= SOLVED for run in delta)
+        recurrent = [kind for kind, (_, options, *_) in KINDS.items() if "mixer" in options and kind != "delta"]
+        assert mean(data, "rope", "longest") < mean(data, "delta", "longest")
+        assert data == "recall-2" or max(mean(data, kind, "trained") for kind in recurrent) < SOLVED
     assert mean("balance", "lstm", "longest") <= mean("balance", "rnn", "longest")
     assert mean("recall-2", "rnn", "trained") < 0.5
     assert mean("recall-2", "none", "trained") >= SOLVED

@@ -165,6 +165,15 @@ class Interactions:
             **self.notes,
         }
 
+    def in_numbers_of(self, items: Vocabulary) -> Interactions:
+        """The same interactions, with the item numbers of another vocabulary. ValueError names an id that it lacks."""
+        if np.array_equal(self.items.ids, items.ids):
+            return self
+        flat = items.numbers_or_zero(self.items.ids)[self.flat - 1].astype(np.int32)
+        if not np.all(flat):
+            items.numbers(self.items.decode(self.flat[flat == 0]).tolist())          # raises
+        return replace(self, flat=flat, items=items)
+
     def fingerprint(self, timed: bool = False) -> str:
         """A digest of sequences and ids, which does not depend on the file format.
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from .. import backend
-from ..data import Interactions, Sampler, Split, Vocabulary, cut, pad
+from ..data import Interactions, ItemVectors, Sampler, Split, Vocabulary, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..evaluation.protocol import SCORES_AT_ONCE, parts_of
 from ..forms import replaceable
@@ -23,6 +23,7 @@ from ..ranks import ranks
 from ..training import SLICE_TOKENS, Learner, Workers
 from ..tree import leaves, views
 from .choosing import in_order, refuse_damaged
+from .item_vectors import with_vectors
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 from .products import Products
@@ -52,6 +53,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         group="training",
     )  # fmt: skip
 
+    takes_vectors: ClassVar[bool] = False     # does one table of plain rows, "items", make inputs and scores?
     Network: ClassVar[type[NextItemNetwork]]
     maxlen: ClassVar[int]           # options of the subclass
     dim: ClassVar[int]
@@ -69,18 +71,37 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def known_network(self) -> Any:
         return self.make_network(len(self.items), len(self.users))
 
-    def _learn(self, data: Interactions, split: Split | None, start: Self | None = None, **how: Any) -> None:
+    def fit(self, data: Any, **how: Any) -> Self:
+        """As the base's. With `item_vectors`, an ItemVectors, items have these (see `VectorNetwork`), beside id
+        embeddings or, with `id_embeddings` False, in their place.
+
+        Items of the vectors that are not in the data can be recommended: sequences are joined with them, a split has to
+        be of data that were (`ItemVectors.joined`).
+        """
+        vectors = how.get("item_vectors")
+        if vectors is not None and not isinstance(data, Split):
+            data = vectors.joined(Interactions.of(data))
+        return super().fit(data, **how)
+
+    def _learn(
+        self, data: Interactions, split: Split | None, start: Self | None = None,
+        item_vectors: ItemVectors | None = None, id_embeddings: bool = True, **how: Any,
+    ) -> None:  # fmt: skip
         """`how` is as in `tinyattn.training.train`; validation is by NDCG@10. `start` is as in `carry_over`."""
         if start is not None:
             refuse_start(start, self)
-        network = self.make_network(data.n_items, data.n_users)
+        network = learned = self.make_network(data.n_items, data.n_users)
+        known = data
+        if item_vectors is not None:
+            known, learned = with_vectors(self, data, item_vectors, id_embeddings, start)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
-        for warning in (network.sees_targets, self._idle_options(data), self._few_items(data)):
+        for warning in (network.sees_targets, self._idle_options(known), self._few_items(known)):
             if warning and how.get("progress", True) and ranks().number == 0:
                 print(f"note: {warning}", file=sys.stderr)
 
         def validate(p: Any) -> float:
             assert chosen is not None
+            p = p if item_vectors is None else learned.whole(p)
 
             def lazy_scores(histories: list[np.ndarray], users: np.ndarray | None) -> LazyScores:
                 return self._lazy_scores(network, p, histories, users)
@@ -99,7 +120,10 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             self.moments = views(m, learner.p), views(v, learner.p)
 
         fingerprint = data.fingerprint(network.reads_times) + ("" if start is None else start.digest())
-        self._train(network, self.sampler(data), validate if split else None, fingerprint, begin=begin, **how)
+        fingerprint += "" if item_vectors is None else f"{item_vectors.digest()}{id_embeddings}"
+        self._train(learned, self.sampler(known), validate if split else None, fingerprint, begin=begin, **how)
+        if item_vectors is not None:
+            self.network, self.parameters, self.moments = network, learned.whole(self.parameters), None
 
     def _answers(self, network: Any, p: Any, data: Interactions) -> bool:
         """Are all users' scores finite, after their whole histories? Asked only where a parameter is huge."""

@@ -173,6 +173,11 @@ def smoothed_cross_entropy(logits, labels, label_smoothing=0.1):
     return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), label_smoothing=label_smoothing)
 
 
+def tiled_cross_entropy(hidden, weight, targets):
+    """The head and the loss of a language model, in one call."""
+    return F.cross_entropy(F.linear(hidden, weight).flatten(0, -2), targets.flatten())
+
+
 def bce(logits, targets):
     return F.binary_cross_entropy_with_logits(logits, targets)
 

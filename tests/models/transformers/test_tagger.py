@@ -1,16 +1,13 @@
 """The tagger: its loss, its metrics, when training ends, what it refuses."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from benchmarks.machine import RESULTS
 from tinyattn.check import gradcheck_model
 from tinyattn.data import TaskSampler
 from tinyattn.data.sequence_tasks import Count, Recall
-from tinyattn.experiments.kinds import TASKS, TRAINED
 from tinyattn.models import Tagger, TaggerNetwork
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, leaves
@@ -90,13 +87,3 @@ def test_longer_sequences_are_measured_where_there_are_positions_for_them():
         model.evaluate(TASK)
     with pytest.raises(ValueError, match=r"enough is 1\.5"):
         Tagger(enough=1.5)
-
-
-@pytest.mark.slow(40)
-def test_the_delta_rule_recalls_pairs_where_mamba_does_not_yet():
-    """Six epochs of eight pairs, as in the experiment `kinds`, whose run of Mamba has the same seed and steps."""
-    run = json.loads((RESULTS / "reproduce" / "kinds" / "recall-8-mamba-seed0.json").read_text())
-    split = TASKS["recall-8"][1].generate().split()
-    model = Tagger(**TRAINED | {"epochs": 6, "mixer": "delta", "position": "none"}).fit(split)
-    assert model.evaluate(split.test)["accuracy"] > 0.9
-    assert run["valid"][5] < 0.5

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from .images import OfHiddenPatches, OfImages
-from .interactions import OfInteractions, Ranking, Ratings, as_requested, in_the_models_ids
+from .interactions import OfInteractions, Ranking, Ratings, as_requested
 from .measure import MEASURES, Measure, open_kind
 from .pairs import OfPairs
 from .sequence_tasks import OfSequenceTasks
 from .texts import OfMaskedText, OfText
 
-__all__ = ["MEASURES", "OF_INTERACTIONS", "Measure", "as_requested", "in_the_models_ids", "open_kind"]
+__all__ = ["MEASURES", "OF_INTERACTIONS", "Measure", "as_requested", "open_kind"]
 
 OF_INTERACTIONS: dict[str, OfInteractions] = {"ranking": Ranking(), "ratings": Ratings()}      # of recommenders
 MEASURES |= {

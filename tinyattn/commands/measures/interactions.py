@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...data import RATING_SPLITS, SPLITS, Interactions, Source, Split, Truth, split_ratings
+from ...data import RATING_SPLITS, SPLITS, Interactions, ItemVectors, Source, Split, Truth, split_ratings
 from ...data.read import STDIN
 from ...data.split import refuse_folds
 from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, full_ranking, rating_errors
-from ...models import NeuralRecommender, Recommender, RunFolder
+from ...models import MODELS, NeuralRecommender, Recommender, RunFolder
 from ...models.starting import known_ids, lost_moments
 from ...ranks import ranks
 from ..arguments import RANKING, add_data, add_evaluation, add_world, source_of
@@ -68,7 +67,7 @@ class OfInteractions(Measure):
 
     def split_again(self, data: Interactions, model: Recommender, name: str, is_training_data: bool) -> Any:
         """Raises ValueError naming an item that the model does not know."""
-        return self.splits[name](in_the_models_ids(data, model))
+        return self.splits[name](data.in_numbers_of(model.items))
 
     def compare(self, folders: Sequence[str], models: Sequence[Any], on: Evaluation) -> None:
         """Print the metrics of several runs, and their differences to the first."""
@@ -89,11 +88,38 @@ class Ranking(OfInteractions):
         super().add_data(command)
         text = "a finished run to start from: its options, and the rows of the items and users that DATA shares with it"
         command.add_argument("--start", metavar="RUN", help=text)
+        text = "vectors of items, as of texts or images, which a linear map makes embeddings of, also of items that "
+        text += "training lacks: .npz with ids and vectors, or .npy with a row for each item in ascending order of ids"
+        command.add_argument("--item-vectors", metavar="FILE", help=text)
+        text = "with --item-vectors: embeddings of ids beside what is made of vectors, or in their place"
+        command.add_argument("--id-embeddings", action=argparse.BooleanOptionalAction, default=True, help=text)
+
+    def read(self, options: argparse.Namespace) -> tuple[Source, Interactions, Truth | None]:
+        """Item vectors, too. Raises ValueError for those that do not fit the data."""
+        source, data, truth = super().read(options)
+        if options.item_vectors is not None:
+            options.vectors = ItemVectors.read(options.item_vectors, data.items)
+            if truth is not None and options.vectors.joined(data) is not data:
+                raise ValueError(f"{options.item_vectors} has ids that are no items of {source.title}")
+        return source, data, truth
+
+    def split(self, data: Interactions, options: argparse.Namespace) -> Any:
+        return super().split(data if options.item_vectors is None else options.vectors.joined(data), options)
 
     def known_options(self, options: argparse.Namespace) -> dict[str, Any]:
-        """Those of the run of --start. Raises ValueError where it, or the model, is not trained by steps."""
+        """Those of the run of --start. Raises ValueError where it, or the model, is not trained by steps.
+
+        And where the model takes no item vectors.
+        """
+        takes = [name for name, kind in MODELS.items() if getattr(kind, "takes_vectors", False)]
+        if options.item_vectors is not None and options.model not in takes:
+            raise ValueError(f"--item-vectors is for model {' or '.join(takes)}, and model is {options.model}")
+        if options.item_vectors is None and not options.id_embeddings:
+            raise ValueError("--no-id-embeddings goes with --item-vectors FILE")
         if options.start is None:
             return super().known_options(options)
+        if options.item_vectors is not None:
+            raise ValueError("--start and --item-vectors: a finished run has no adapter to go on from; leave out one")
         start = start_of(options)
         if options.preset is not None or start.name != options.model:
             other = f"--preset {options.preset}" if options.preset is not None else f"--model {options.model}"
@@ -101,6 +127,8 @@ class Ranking(OfInteractions):
         return start.identity()
 
     def kept_rows(self, options: argparse.Namespace, train: Interactions) -> str:
+        if options.item_vectors is not None:
+            return self._vectors_of(options, train)
         if options.start is None:
             return ""
         start = start_of(options)
@@ -110,7 +138,17 @@ class Ranking(OfInteractions):
         fresh = f"; the optimizer begins afresh: {why}" if why else ""
         return f"starting from {options.start}: {' and '.join(kept)} keep their rows{fresh}"
 
+    def _vectors_of(self, options: argparse.Namespace, train: Interactions) -> str:
+        """How many items have a vector, and how many can be recommended by it alone."""
+        occur = np.zeros(len(train.items) + 1, dtype=bool)
+        occur[train.flat] = True
+        none = ~np.isin(np.arange(1, len(occur)), options.vectors.numbers(train.items))
+        counts = f"{np.sum(occur[1:] & none):,} of {np.sum(occur):,} items of training have none"
+        return f"vectors of {options.item_vectors}: {counts}, and {np.sum(~occur[1:] & ~none):,} other items have one"
+
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
+        if options.item_vectors is not None:
+            return {"item_vectors": options.vectors, "id_embeddings": options.id_embeddings}
         return {} if options.start is None else {"start": start_of(options)}
 
     def add(self, command: Any) -> None:
@@ -140,6 +178,9 @@ class Ranking(OfInteractions):
         more = {name: getattr(options, name) for name in ("negatives", "test_targets", "repeats")}
         usual = {"negatives": None, "test_targets": "first", "repeats": "drop"}
         more = {name: value for name, value in more.items() if value not in (None, usual[name])}
+        if options.item_vectors is not None:    # its file may get others
+            beside = "" if options.id_embeddings else ", no id embeddings"
+            more["item_vectors"] = f"{Path(options.item_vectors).resolve()} (read: {options.vectors.digest()}{beside})"
         if options.start is not None:           # its folder may get another model
             more["start"] = f"{Path(options.start).resolve()} (learned: {start_of(options).digest()})"
         return {"at": list(options.at)} | kept | more
@@ -227,11 +268,3 @@ class Ratings(OfInteractions):
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
         draw_training(folder, model, title, "half of squares")
 
-
-def in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
-    """The same interactions in the model's item numbers. Raises ValueError naming an item that the model lacks."""
-    assert model.items is not None
-    if np.array_equal(data.items.ids, model.items.ids):
-        return data
-    flat = model.items.numbers(data.items.ids.tolist())[data.flat - 1].astype(np.int32)
-    return replace(data, flat=flat, items=model.items)

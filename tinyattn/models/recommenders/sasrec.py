@@ -259,6 +259,7 @@ class SASRec(SASRecOptions, NeuralRecommender):
     """
 
     name = "sasrec"
+    takes_vectors = True
     Network = SASRecNetwork
 
     def make_network(self, n_items: int, n_users: int) -> SASRecNetwork:

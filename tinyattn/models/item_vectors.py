@@ -1,0 +1,88 @@
+"""Items by vectors from elsewhere: a linear adapter makes rows of the table of items, also for new ones.
+
+    E = F A + I        F (items + 1, W) are the vectors, frozen; A (W, D) is learned, and so are the id embeddings I
+
+The network is any that reads one table `items` and scores by it. It gets E where it expects its table, so the gradient
+dE is all that is needed: dA = Fᵀ dE and dI = dE. An item that training lacks has no row of I, and its row of F A: so it
+can be recommended, by what the adapter learned from others. I begins at 0, where an item is its vector alone.
+(DropoutNet, Volkovs et al. 2017, also adds what content gives to what interactions give.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..backend import Array, asarray, get_xp
+from ..data import Interactions, ItemVectors, Vocabulary, distinct
+from ..layers import glorot
+from ..terminal import quoted
+from ..tree import Rows, add_to
+
+
+class VectorNetwork(NamedTuple):
+    """`network` with the table F A + I of the items of training, or F A alone: what the learner needs of a model."""
+
+    network: Any
+    F: Array                 # (items + 1, W), on the host
+    every: Array             # (n + 1, W): F of all items, also those that training lacks
+    occurring: Array         # (items,): the rows of `every` that F has from row 1 on
+    id_embeddings: bool
+
+    def init(self, rng: Any) -> dict[str, Any]:
+        """The parameters of `network`, and `adapter` (W, D); without `items` where there are no id embeddings."""
+        p: dict[str, Any] = self.network.init(rng)
+        items = p.pop("items")
+        p["adapter"] = glorot(rng, self.F.shape[1], items.shape[1])
+        return p | {"items": 0 * items} if self.id_embeddings else p
+
+    def loss(self, p: Any, batch: Any, rng: Any = None) -> tuple[Any, Any]:
+        E = self._vectors(p) @ p["adapter"]
+        inner = p | {"items": E + p["items"] if self.id_embeddings else E}
+        value, cache = self.network.loss(inner, batch, rng)
+        return value, (inner, cache)
+
+    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
+        inner, remembered = cache
+        grads: dict[str, Any] = self.network.loss_backward(inner, dloss, remembered)
+        dE = grads.pop("items")
+        if isinstance(dE, Rows):
+            few, dE = dE, get_xp(inner["items"]).zeros_like(inner["items"])
+            add_to(dE, few)
+        grads["adapter"] = self._vectors(p).T @ dE                        # E = F A + I
+        return grads | {"items": dE} if self.id_embeddings else grads
+
+    def _vectors(self, p: Any) -> Array:
+        """F on the device of p, in its dtype."""
+        return asarray(self.F, like=p["adapter"]).astype(p["adapter"].dtype, copy=False)
+
+    def whole(self, p: Any) -> dict[str, Any]:
+        """The parameters of the plain network over all items: a table takes the place of adapter and id embeddings."""
+        E = asarray(self.every, like=p["adapter"]) @ p["adapter"]
+        if self.id_embeddings:
+            E[asarray(self.occurring, like=E)] += p["items"][1:]
+        return {name: leaf for name, leaf in p.items() if name != "adapter"} | {"items": E}
+
+
+def with_vectors(
+    model: Any, data: Interactions, vectors: ItemVectors, id_embeddings: bool, start: Any
+) -> tuple[Interactions, VectorNetwork]:
+    """The interactions in numbers of the items that occur, and what learns from them: others are no negatives.
+
+    Raises ValueError for a model without a single table of items, for a `start`, and where an item would have neither a
+    vector nor an id embedding.
+    """
+    if not model.takes_vectors or model.make_network(1, 1).scored != "items":
+        untied = "untied " * model.takes_vectors
+        raise ValueError("item vectors need one table of items, for input and scores: expected model sasrec, tied, not "
+                         f"{untied}{model.name}")  # fmt: skip
+    if start is not None:
+        raise ValueError("item vectors and a model to start from, which has no adapter, do not go together")
+    occurring = distinct(data.flat)
+    known = data.in_numbers_of(Vocabulary(data.items.decode(occurring), data.items.what))
+    without = vectors.missing(known.items)
+    if len(without) and not id_embeddings:
+        raise ValueError(f"{vectors.name} has no vector of {len(without):,} of {len(known.items):,} items of training, "
+                         f"such as {quoted(without[0])}: expected all, or id embeddings beside them")  # fmt: skip
+    network = model.make_network(known.n_items, data.n_users)
+    F, every = vectors.table(known.items), vectors.table(data.items)
+    return known, VectorNetwork(network, F, every, occurring, id_embeddings)
