@@ -160,7 +160,7 @@ print("as a convolution's:", all(np.allclose(a, b) for a, b in zip(mine, theirs,
 # $c$ is the **class token**: learned, the same in every image, standing for no patch. What it has collected in the end is read. Without it, one reads the *mean* of all patches.
 # $E$ is learned as well, a row for each place.
 #
-# Three tiny models learn to name the shape: one with a class token, one with the mean, one with a class token whose positions are always 0. Each reads 3,000 images six times (about 12 seconds), with the
+# Three tiny models learn to name the shape: one with a class token, one with the mean, one with a class token whose positions are always 0. Each reads 3,000 images six times, with the
 # training loop of chapter 07. Then it sees 1,000 new images, and the same with the **16 patches of every image in one and the same random order**.
 
 # %% tags=["hide-input"]
@@ -183,7 +183,7 @@ def fitted(network, x, y, epochs=6, lr=0.005, seed=1, taught=None):
 
 
 # %% [markdown]
-# **Predict:** guessing is right in one case of four. What does each reach, on whole and on shuffled pictures?
+# **Predict:** guessing is right in one case of four. What does each reach, on whole and on shuffled pictures (about 12 seconds)?
 
 
 # %% tags=["hide-output"]

@@ -565,7 +565,7 @@ def test_reading_options(tmp_path, data, capsys):
     refuses(capsys, ["data", odd, "--columns", "user=who,item=what", "--k-core", "99"], "the 99-core is empty")
     refuses(capsys, ["train", "--k-core", "3"], "--k-core is for a file of interactions")
     refuses(capsys, ["data"], "expected DATA, or --world NAME")
-    assert main(["data", "--world", "tastes"]) == 0
+    assert main(["data", "--world", "chain"]) == 0
     assert "users" in capsys.readouterr().out
 
 

@@ -120,6 +120,18 @@ def test_only_tokens_that_are_global_are_projected_again(rng):
     assert "global_query" not in MultiHead(1, Longformer(3, 0)).init(rng, 4)
 
 
+@pytest.mark.parametrize(("n", "window", "sinks"), [(12, 4, 2), (12, 1, 0), (5, 9, 3), (1, 1, 1)])
+def test_sinks_and_a_window_are_big_birds_blocks_of_one_token(n, window, sinks, rng):
+    """StreamingLLM (Xiao et al. 2024): a query looks at the newest tokens, and at the first few."""
+    q, k, v = rng.standard_normal((3, 2, 1, n, 4))
+    blocks = MECHANISMS["bigbird"](block_size=1, window_blocks=window, global_blocks=sinks, random_blocks=0)
+    i, j = np.arange(n)[:, None], np.arange(n)
+    seen = (j <= i) & ((j > i - window) | (j < sinks))
+    found = blocks.forward(None, q, k, v, Mask(causal=True), {}, 0.0, None)[0]
+    expected = MECHANISMS["full"]().forward(None, q, k, v, Mask(allowed=seen), {}, 0.0, None)[0]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["longformer", "bigbird", "strided"])
 def test_an_empty_sequence_and_an_empty_batch(name, rng):
     for heads, shape in ((1, (2, 0, 4)), (2, (0, 3, 4)), (2, (2, 1, 4))):

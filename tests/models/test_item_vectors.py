@@ -10,6 +10,7 @@ from tinyattn.check import gradcheck_model
 from tinyattn.cli import main
 from tinyattn.data import ItemVectors, leave_one_out
 from tinyattn.export import onnx_graph
+from tinyattn.files import FileError
 from tinyattn.models import GRU4Rec, SASRec
 from tinyattn.models.item_vectors import with_vectors
 
@@ -79,6 +80,21 @@ def test_sequences_are_joined_with_the_items_of_the_vectors():
                                 item_vectors=ItemVectors(np.array(["a", "d"]), np.eye(2)))  # fmt: skip
     assert model.items.ids.tolist() == ["a", "b", "c", "d", "e"]
     assert "d" in model.recommend(["a"], k=4)[0]
+
+
+def test_a_training_that_was_stopped_resumes_to_the_same_bits_and_not_with_other_vectors(tmp_path):
+    def stop(history):
+        raise KeyboardInterrupt
+
+    split, how = leave_one_out(MORE.joined(DATA)), {"progress": False, "item_vectors": MORE}
+    checkpoint = tmp_path / "checkpoint.npz"
+    with pytest.raises(KeyboardInterrupt):
+        SASRec(**SMALL).fit(split, checkpoint=checkpoint, on_epoch=stop, **how)
+    others = ItemVectors(MORE.ids, 2 * MORE.vectors + 1)
+    with pytest.raises(FileError, match="belongs to another configuration or other data"):
+        SASRec(**SMALL).fit(split, checkpoint=checkpoint, **how | {"item_vectors": others})
+    resumed, whole = SASRec(**SMALL).fit(split, checkpoint=checkpoint, **how), SASRec(**SMALL).fit(split, **how)
+    np.testing.assert_array_equal(resumed.parameters["items"], whole.parameters["items"])
 
 
 def test_what_does_not_go_with_vectors_is_refused():

@@ -164,7 +164,7 @@ def test_gradients(case):
 @pytest.mark.parametrize(("name", "objective"), LOSSES)
 def test_every_network_with_every_objective(name, objective, device):
     """Gradients; and no row of a table has one that `rows_read` does not name, or lazy Adam would miss it."""
-    network, p = make((name, objective))
+    network, p = make((name, objective), blocks=1)
     given = sampler((name, objective), 3).batch(0)
     report = gradcheck_model(network, p, given, key=3, entries=1)
     assert report, f"\n{report}"

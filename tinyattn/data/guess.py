@@ -10,6 +10,7 @@ from .dates import look_like_times
 from .names import LIKE, PLAIN_NAMES, plain
 
 Columns = Mapping[str, Sequence[str]]         # the values in the first lines, by the column's name
+LONGEST = 200                                 # letters of a flag that is shown whole
 
 
 def flag(spec: str) -> str:
@@ -40,17 +41,18 @@ def named_flag(columns: Columns, read: Mapping[str, str] | None = None) -> str:
 
 def template_flag(rows: Sequence[Sequence[str]], separator: str) -> str:
     """The `--columns` for a table without names: times by their values, then the user, then the item."""
-    of_times = [look_like_times([row[place] for row in rows]) for place in range(len(rows[0]))]
+    places = range(min(len(rows[0]), LONGEST + 1))  # of more columns the flag is a general one
+    of_times = [look_like_times([row[place] for row in rows]) for place in places]
     time = of_times.index(True) if any(of_times) else None
     others = [place for place, times in enumerate(of_times) if not times]
     meaning = {time: "time"} | dict(zip(others, ("user", "item"), strict=False))
-    words = [meaning.get(place, "-") for place in range(len(rows[0]))]
+    words = [meaning.get(place, "-") for place in places]
     return _short({"\t": r"\t", "": " "}.get(separator, separator).join(words))
 
 
 def _short(spec: str) -> str:
     """The flag, or a general one for a table of too many columns or too long names."""
-    return flag(spec) if len(spec) <= 200 else "--columns user=NAME,item=NAME,time=NAME"
+    return flag(spec) if len(spec) <= LONGEST else "--columns user=NAME,item=NAME,time=NAME"
 
 
 def has_times(name: str, values: Sequence[str]) -> bool:

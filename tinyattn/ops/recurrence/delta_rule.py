@@ -87,11 +87,12 @@ def delta_rule_backward(
     dy: Array, q: Array, k: Array, v: Array, beta: Array, states: DeltaStates, a: Array | None = None,
     S0: Array | None = None, chunk: int = CHUNK,
 ) -> tuple[Array, Array, Array, Array, Array | None, Array | None]:  # fmt: skip
-    """dv_t = β_t w_t, with W = Tᵀ (dU of its chunk) and dU = (D ⊙ Q Kᵀ)ᵀ dY + until K dS_end.
+    """dV = β ⊙ W, with W = Tᵀ dU and dU = (D ⊙ Q Kᵀ)ᵀ dY + (e ⊙ K) dS_end.
 
     Shapes: as in `delta_rule`, and dy like y -> dq, dk, dv, dbeta, da, dS0 (None where a and S0 are).
-    Chunk after chunk, from the last: R = V - since K S is what stands beside β in (I + A) U = β R, so that W is the
-    gradient of β R, dR = β W and dA = -W Uᵀ below the diagonal. dS_end comes from the next chunk, and
+    These are of one chunk, of which e_t = until_t is what the chunk's end has left of token t. Chunk after chunk, from
+    the last: R = V - since K S is what stands beside β in (I + A) U = β R, so that W is the gradient of β R, dR = β W
+    and dA = -W Uᵀ below the diagonal. dS_end comes from the next chunk, and
 
         dS = left dS_end + (since Q)ᵀ dY - (since K)ᵀ dR
 
