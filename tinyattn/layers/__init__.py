@@ -20,15 +20,15 @@ from .mechanisms import MECHANISMS, Mechanism
 from .mixers import GRU, MIXERS, Mixer, MultiHead, multi_head_attention, multi_head_attention_backward, multi_head_init
 from .norm import NORMS, LayerNorm, Norm, norm, norm_backward, norm_init
 from .past import Past, nbytes
-from .positions import POSITIONS, Position
+from .positions import ITEM_POSITIONS, POSITIONS, Position
 from .refinements import REFINEMENTS, Refinement
 from .rms_norm import RMSNorm
 from .rows import gather_rows
 from .stack import Stack
 from .swiglu import SwiGLU
 
-__all__ = ["ACTIVATIONS", "BLOCK_FORMS", "DECODER_FORMS", "FEED_FORWARDS", "GRU", "MECHANISMS", "MIXERS", "NORMS",
-           "POSITIONS", "REFINEMENTS", "AttendingGRU", "AttendingGRUCache", "BidirectionalGRU",
+__all__ = ["ACTIVATIONS", "BLOCK_FORMS", "DECODER_FORMS", "FEED_FORWARDS", "GRU", "ITEM_POSITIONS", "MECHANISMS",
+           "MIXERS", "NORMS", "POSITIONS", "REFINEMENTS", "AttendingGRU", "AttendingGRUCache", "BidirectionalGRU",
            "BidirectionalGRUCache", "Block", "BlockCache", "DecoderBlock", "DecoderBlockCache", "FeedForward",
            "GaussianBlock", "LayerNorm", "Mechanism", "Mixer", "MultiHead", "Norm", "Past", "Position", "PositionWise",
            "RMSNorm", "Refinement", "Stack", "SwiGLU", "dense", "dense_backward", "dense_init", "dropout_mask",
