@@ -123,6 +123,11 @@ def estimator(case, **more):
     return cls(**{name: value for name, value in (FEW | more).items() if name in has})
 
 
+def depth(case):
+    """Blocks: two for every option and model; pairs and threes of options meet in one, in half of the time."""
+    return 2 if case in ENTRIES or case[0] in MODELS else 1
+
+
 def make(case, dropout=0.3, dtype=np.float64, **more):
     if case[0] in MODELS:
         network = estimator(case, dropout=dropout, **more).make_network(DATA.n_items, DATA.n_users)
@@ -154,10 +159,9 @@ def pad(histories, maxlen):
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients(case):
-    """Of every option in two blocks, also entries; of all pairs in one block, a direction through each parameter."""
-    singly = case in ENTRIES or len(case) == 1
-    network, p = make(case, blocks=1 + singly)
-    report = gradcheck_model(network, p, batch(case), key=3, entries=int(singly))
+    """Of every option and model entries, too; of all pairs a direction through each parameter."""
+    network, p = make(case, blocks=depth(case))
+    report = gradcheck_model(network, p, batch(case), key=3, entries=depth(case) - 1)
     assert report, f"\n{report}"
 
 
@@ -178,7 +182,7 @@ def test_every_network_with_every_objective(name, objective, device):
 
 @pytest.mark.parametrize("case", ORDERED)
 def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(case):
-    network, p = make(case, dropout=0.0)
+    network, p = make(case, dropout=0.0, blocks=depth(case))
     history = np.array([3, 1, 4, 5, 9, 2])
     h, cache = network.forward(p, pad([history], 6))
     for t in range(6):
@@ -200,7 +204,7 @@ def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(c
 
 @pytest.mark.parametrize("case", TRAINED)
 def test_what_padding_holds_moves_nothing(case):
-    network, p = make(case, dropout=0.0)
+    network, p = make(case, dropout=0.0, blocks=depth(case))
     rng, found = np.random.default_rng(1), []
     given = batch(case)
     by_lengths = not network.causal or given_by(case).get("refine", "none") != "none"  # ids say where padding begins
@@ -236,7 +240,7 @@ def test_scoring_is_the_forward_at_the_last_position(case):
 @pytest.mark.parametrize("case", TRAINED)
 def test_slices_add_up_to_the_batch(case):
     """With dropout: a row's masks depend on whose it is, not on the slice that it stands in."""
-    network, p = make(case)
+    network, p = make(case, blocks=depth(case))
     found = []
     for parts in ([batch(case)], batch(case).slices(9)):
         total, loss = tree_map(np.zeros_like, p), 0.0
