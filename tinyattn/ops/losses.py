@@ -89,10 +89,11 @@ def smoothed_cross_entropy_backward(
 def tiled_cross_entropy(
     x: Array, E: Array, targets: Array, weights: Array | None = None, smoothing: float = 0.0, tile: int | None = None
 ) -> tuple[Array, Array]:
-    """`smoothed_cross_entropy` of the logits x Eᵀ, which are made a tile of classes at a time, and never held.
+    """loss = Σ w (L - (1 - ε) s_t - ε / V Σ_c s_c) / Σ w, with s = x Eᵀ and L = log Σ_c exp(s_c).
 
-    N positions and V classes have N V logits: with 200,000 classes 0.8 MB a position. Here memory grows with N + V
-    (Wijmans et al. 2024, Cut Cross-Entropy), by the two ideas of `flash_attention`.
+    That is `smoothed_cross_entropy` of the logits s, made a tile of classes at a time and never held. N positions and V
+    classes have N V logits: with 200,000 classes 0.8 MB a position. Here memory grows with N + V (Wijmans et al. 2024,
+    Cut Cross-Entropy), by the two ideas of `flash_attention`.
 
         online sum       log Σ exp needs a row's largest logit m. Tile after tile keeps m and l = Σ e^(s - m) of the
                          classes seen so far; where a tile raises m to m', l' = e^(m - m') l + Σ e^(s - m')
@@ -130,10 +131,10 @@ def tiled_cross_entropy_backward(
     dloss: float, x: Array, E: Array, L: Array, targets: Array, weights: Array | None = None, smoothing: float = 0.0,
     tile: int | None = None, into: Array | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """dx = ds E and dE = dsᵀ x, with ds = dloss · w / Σw · (exp(x Eᵀ - L) - q), a tile of classes at a time.
+    """dx = ds E, dE = dsᵀ x, with ds = dloss · w / Σ w · (exp(s - L) - q).
 
-    exp(x Eᵀ - L) is softmax, made again, and ds the gradient of `smoothed_cross_entropy` by its logits. A tile adds to
-    dx, and has its rows of dE alone.
+    exp(s - L) is softmax, made again a tile of classes at a time, and ds the gradient of `smoothed_cross_entropy` by its
+    logits s = x Eᵀ. A tile adds to dx, and has its rows of dE alone.
     Shapes: dloss a number, the rest as in the forward, L (..., 1) -> dx (..., D), dE (V, D), which is written into
     `into`, if given.
     """
