@@ -133,7 +133,7 @@ def tiled_cross_entropy_backward(
 ) -> tuple[Array, Array]:  # fmt: skip
     """dx = ds E, dE = dsᵀ x, with ds = dloss · w / Σ w · (exp(s - L) - q).
 
-    exp(s - L) is softmax, made again a tile of classes at a time, and ds the gradient of `smoothed_cross_entropy` by its
+    exp(s - L) is softmax, made anew a tile of classes at a time; ds is the gradient of `smoothed_cross_entropy` by its
     logits s = x Eᵀ. A tile adds to dx, and has its rows of dE alone.
     Shapes: dloss a number, the rest as in the forward, L (..., 1) -> dx (..., D), dE (V, D), which is written into
     `into`, if given.
