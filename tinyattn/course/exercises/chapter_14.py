@@ -97,12 +97,13 @@ def _loss_case(draw: CaseDrawer) -> dict[str, Any]:
     rows, n, items, d = draw.size(1, 3), draw.size(1, 4), draw.size(2, 5), draw.size(1, 4)
     targets = draw.rng.integers(1, items + 1, (rows, n)) * (draw.rng.random((rows, n)) < 0.5)
     targets[0, 0] = items
-    return {"h": draw.array(rows, n, d), "E": draw.array(items + 1, d), "targets": targets}
+    size = 100.0 if draw.wide else 1.0                          # logits whose exponentials overflow
+    return {"h": draw.array(rows, n, d), "E": draw.array(items + 1, d, size=size), "targets": targets}
 
 
 CLOZE_LOSS = op_spec(
     "cloze_loss", "-log softmax(h Eᵀ)[target], the mean over positions with a target", _loss_case, _cloze_loss, "loss",
-    backward=_cloze_loss_backward, wrt=("h", "E"))  # fmt: skip
+    backward=_cloze_loss_backward, wrt=("h", "E"), scale=lambda case: 1 + np.abs(case["h"] @ case["E"].T).max(initial=0))
 
 
 def _backward_by_hand(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
