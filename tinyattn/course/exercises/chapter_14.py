@@ -103,7 +103,8 @@ def _loss_case(draw: CaseDrawer) -> dict[str, Any]:
 
 CLOZE_LOSS = op_spec(
     "cloze_loss", "-log softmax(h Eᵀ)[target], the mean over positions with a target", _loss_case, _cloze_loss, "loss",
-    backward=_cloze_loss_backward, wrt=("h", "E"), scale=lambda case: 1 + np.abs(case["h"] @ case["E"].T).max(initial=0))
+    backward=_cloze_loss_backward, wrt=("h", "E"),
+    scale=lambda case: 1 + np.abs(case["h"] @ case["E"].T).max(initial=0))  # fmt: skip
 
 
 def _backward_by_hand(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
