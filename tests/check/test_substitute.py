@@ -175,6 +175,7 @@ TAKES = "multi_head_attention takes x, W_q, W_k, W_v, W_o, heads, mask"
         ({"mechanism": "linear"}, "another mechanism than full attention"),
         ({"kv_heads": 1}, "fewer heads of keys than of queries"),
         ({"block_form": "sasrec", "qkv_bias": False}, "keys and values of other tokens"),
+        ({"block_form": "hstu"}, "SiLU of queries, keys and values"),
     ],
 )
 def test_what_multi_head_attention_of_four_matrices_cannot_do_is_named(options, says, tmp_path):

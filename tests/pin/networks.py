@@ -32,7 +32,7 @@ VALUES = {
     "heads": 4, "in_batch": 0.5, "kv_heads": 1, "label_smoothing": 0.2, "last_eps": 0.1, "maxlen": 5, "n_negatives": 3,
     "patch": 4, "popularity_power": 0.7, "random_blocks": 2, "regularisation": 0.5, "rope_base": 50.0, "stages": 1,
     "rope_factor": 3.0, "rope_trained": 9, "rope_slow": 0.5, "rope_fast": 3.0, "rope_amplitude": 0.5,
-    "delta_heads": 2, "latent": 3, "turned": 4, "beta_limit": 2.0,
+    "delta_heads": 2, "latent": 3, "turned": 6, "beta_limit": 2.0,
     "time_buckets": 20, "stride": 3, "window": 4, "window_blocks": 3, "words": 8, "buckets": 6, "features": 7,
     "state": 3, "kernel": 2,
     "global_blocks": 2, "merges": 5, "dim": 4, "context": 7, "hidden": 0.6, "swapped": 0.3, "rho": 0.5,

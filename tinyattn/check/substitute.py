@@ -234,7 +234,7 @@ class _MultiHead:
 
     def _refuse(
         self, p: Any, is_self: bool, heads: int, kv_heads: int | None = None, rate: float = 0.0, rng: Any = None,
-        mechanism: Any = None, position: Any = None, slots: Any = None,
+        mechanism: Any = None, position: Any = None, slots: Any = None, activated: bool = False,
     ) -> None:  # fmt: skip
         """Raise SubstituteError for a model that needs more than x, four matrices, heads and a mask."""
         reasons = {
@@ -244,6 +244,7 @@ class _MultiHead:
             "fewer heads of keys than of queries": kv_heads not in (None, heads),
             "another mechanism than full attention": mechanism is not None and type(mechanism) is not Full,
             "positions at the heads": position is not None and position.at_heads,
+            "SiLU of queries, keys and values": activated,
         }
         reason = next((reason for reason, holds in reasons.items() if holds), "")
         if reason:
