@@ -203,6 +203,6 @@ EXERCISES = PROSE.exercises(
     orders_told_apart=Number(_orders_told_apart, tolerance=1e-6),
     my_sinusoids=Function(SINUSOIDS, tempting=WRONG_SINUSOIDS),
     bucket_of_100=Number(_bucket, exactly=True),
-    my_rope=Function(ROTARY, tempting=WRONG_ROPE),
-    my_rope_backward=Function(ROTARY, part="backward", tempting=WRONG_ROPE_BACKWARD),
+    my_rope=Function(ROTARY, tempting=WRONG_ROPE, conventions=False),
+    my_rope_backward=Function(ROTARY, part="backward", tempting=WRONG_ROPE_BACKWARD, conventions=False),
 )
