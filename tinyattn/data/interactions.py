@@ -71,15 +71,13 @@ class Interactions:
         if self.times is None:
             raise ValueError("the model reads times, and these interactions have none: use data with a time column, or "
                              "--position t5, which reads places alone")  # fmt: skip
-        seconds, owner = in_seconds(self.times), self.owner
-        refuse_backwards(seconds, np.diff(seconds) * (owner[1:] == owner[:-1]))
+        refuse_backwards(seconds := in_seconds(self.times), np.diff(seconds) * (self.owner[1:] == self.owner[:-1]))
         return seconds
 
     def timed(self, u: int, count: int | None = None) -> TimedHistory:
         """The first `count` items of user u, counted from 0, by default all, with their times."""
         items = self.sequence(u)[:count]
-        begin = self.offsets[u]
-        return TimedHistory(items, self.seconds[begin : begin + len(items)])
+        return TimedHistory(items, self.seconds[self.offsets[u] :][: len(items)])
 
     @property
     def lengths(self) -> np.ndarray:

@@ -18,7 +18,7 @@ class Preset(NamedTuple):
 _SPARSE = {"maxlen": 50, "dim": 50, "blocks": 2, "heads": 1, "dropout": 0.5, "lr": 1e-3, "batch_size": 128}
 _KANG = "Kang & McAuley 2018, sections IV-C and IV-D"
 
-_HSTU = {                        # 400 buckets: each distance below 200 has a number of its own
+_HSTU = {                        # 400 buckets: each distance below 200 has its number
     "loss": "sampled-softmax", "n_negatives": 128, "block_form": "hstu", "mechanism": "pointwise", "buckets": 400,
     "furthest": 400, "emb_scale": True, "eps": 1e-6, "maxlen": 200, "dim": 50, "blocks": 2, "heads": 1, "dropout": 0.2,
     "lr": 1e-3, "batch_size": 128,

@@ -112,12 +112,12 @@ class Recommender(Estimator):
         """The known items of each sequence, with their times."""
         if len(times) != len(sequences):
             raise ValueError(f"times of {len(times):,} sequences for {len(sequences):,} sequences, expected one each")
-        found = []
+        timed = []
         for ids, of in zip(sequences, times, strict=True):
             numbers = np.array([self.items.number_or_zero(i) for i in ids], dtype=np.int64)
             every = TimedHistory(numbers, in_seconds(as_times(np.asarray(of))))
-            found.append(TimedHistory(every.items[numbers > 0], every.seconds[numbers > 0]))
-        return found
+            timed.append(TimedHistory(every.items[numbers > 0], every.seconds[numbers > 0]))
+        return timed
 
     def _known_numbers(self, ids: Any) -> np.ndarray:
         numbers = np.array([self.items.number_or_zero(i) for i in ids], dtype=np.int64)

@@ -21,7 +21,7 @@ six, cannot distinguish a gain such as the paper's from none.
 Three things were changed after the first runs. The number of seeds that would decide a claim was first computed for
 half of the paper's gain, and is for the least gain; no verdict changed. A verdict on convergence that another of
 THRESHOLDS would change is called *fragile*. And where gradient norms rise until training ends there is no steady phase,
-so the rule for it *does not apply*: it had said *not replicated*.
+so its rule *does not apply*; by that rule the verdict was *not replicated*.
 """
 
 from __future__ import annotations

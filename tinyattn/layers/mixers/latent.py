@@ -81,7 +81,7 @@ class Latent(Mixer):
     keeps_tokens = True
 
     def widths(self, dim: int) -> tuple[int, int, int]:
-        """Of a head, of the latent vector, and of what is turned."""
+        """Of a head, of the latent vector, and of the turned part."""
         d = dim // self.heads
         return d, self.latent or max(1, dim // 4), self.turned or 2 * math.ceil(d / 4)
 
@@ -116,7 +116,7 @@ class Latent(Mixer):
         rng: Any = None,
     ) -> tuple[Array, LatentCache]:
         xp, h, (d, _, _) = get_xp(x), self.heads, self.widths(x.shape[-1])
-        own, memory = memory is None, x if memory is None else memory
+        is_self, memory = memory is None, x if memory is None else memory
         made, caches = {}, {}
         for name, of in (("query", x), ("latent", memory), ("turned", memory)):
             made[name], caches[name] = dense(p[name], of)
@@ -128,7 +128,7 @@ class Latent(Mixer):
         q = xp.concatenate([q[..., :d], t], axis=-1)
         out, attended = FULL.forward(None, q, k, split(made["value"], h), as_mask(mask), {}, rate, rng)
         y, caches["output"] = dense(p["output"], merge(out))
-        return y, LatentCache(caches, placed, attended, own)
+        return y, LatentCache(caches, placed, attended, is_self)
 
     def backward(self, p: Any, dy: Array, cache: LatentCache) -> tuple[Array, Array | None, dict[str, Any]]:
         xp, h, (d, _, _) = get_xp(dy), self.heads, self.widths(dy.shape[-1])

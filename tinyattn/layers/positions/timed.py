@@ -20,7 +20,7 @@ class Timed(T5):
     """score_ij = q_i · k_j / √d + T[bucket(i - j), head] + U[bucket(t_i - t_j), head], for items with times t.
 
     Zhai et al. 2024, equation 2; T is T5's table, U has a number for every step of the logarithm (`time_buckets`). Each
-    block has tables of its own. There is no cache of earlier items.
+    block has its tables. There is no cache of earlier items.
     """
 
     time_buckets: int = option(128, "buckets of time differences, each 1.35 times as wide as the last", at_least=1,

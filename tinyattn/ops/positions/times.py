@@ -13,7 +13,7 @@ def time_buckets(times: Array, buckets: int = 128) -> Array:
 
     Differences below 1.35 seconds, and those to later items, which nobody looks at, share bucket 0; from then on each
     bucket is 1.35 times as wide as the one before, and the last of R = `buckets` has all that is beyond. t_i is the
-    time of the query's own item: that of the item to be predicted is not known yet. (The authors' code takes the time
+    time of the query's item: that of the item to be predicted is not known yet. (The authors' code takes the time
     of the next item, so that there a model knows when it will come.) Logarithms are in float64.
 
     Shapes: times (B, n) in seconds, of any dtype -> (B, n, n) integers.
