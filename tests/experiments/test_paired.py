@@ -13,8 +13,15 @@ from tinyattn.experiments.paired import difference, in_pairs, letters, over_user
 
 def test_ranks_as_letters_and_back():
     ranks = np.array([1.0, 1.5, 2.0, 19.5, 20.0, 20.5, 3000.0])
-    assert letters(ranks) == "ABBTT.."
-    np.testing.assert_array_equal(ranks_of("ABBTT.."), [1, 2, 2, 20, 20, np.inf, np.inf])
+    assert letters(ranks) == "ABBTT2"
+    assert letters(ranks[::-1][1:]) == ".TTBBA"
+    for text in ("ABBTT2", "ABBTT.."):                # as older versions wrote them
+        np.testing.assert_array_equal(ranks_of(text), [1, 2, 2, 20, 20, np.inf, np.inf])
+    assert len(ranks_of("")) == 0
+    assert len(ranks_of("12A3")) == 16
+    for text in ("AU", "a", "A 2", "-1", "123456789"):
+        with pytest.raises(ValueError, match="expected letters of"):
+            ranks_of(text)
 
 
 def runs_of(ranks, first=0):
@@ -102,16 +109,18 @@ def test_intervals_over_seeds_hold_the_truth_in_93_to_97_percent_of_2000_worlds(
     assert 0.93 <= np.mean(held) <= 0.97
 
 
-@pytest.mark.parametrize("largest", [1, 65_535, 65_536, 2**31])
+@pytest.mark.parametrize("largest", [3, 255, 256, 65_535, 65_536, 2**31])
 def test_lists_are_packed_whole(largest):
     lists = np.array([[1, 2, largest], [0, 7, 3]])
     np.testing.assert_array_equal(unpacked(packed(lists)), lists)
     np.testing.assert_array_equal(unpacked(lists.tolist()), lists)      # as older versions wrote them
+    np.testing.assert_array_equal(unpacked("1 2 <u2 AQACAA=="), [[1, 2]])
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1 2 <u2", "1 2 <u2 AQACAA== x", "1 2 <f4 AQACAA==", "1 3 <u2 AQACAA==", "0 2 <u2 ", "1 2 <u2 *", [], [[]],
+    ["", "1 2 <u2", "1 2 <u2z AQACAA==", "1 2 <u2z ", "1 3 <u1z eJxjZAQAAAQAAw==",
+     "1 2 <u2 AQACAA== x", "1 2 <f4 AQACAA==", "1 3 <u2 AQACAA==", "0 2 <u2 ", "1 2 <u2 *", [], [[]],
      [[-1]], [[1], [1, 2]], [[[1]]], [[0.5]], 3, None],
 )  # fmt: skip
 def test_what_is_no_packed_list_is_refused(text):

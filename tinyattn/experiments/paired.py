@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from base64 import b64decode, b64encode
 from typing import Any
 
@@ -12,6 +14,7 @@ from .experiment import Runs
 
 K = 5
 RANKS = "ABCDEFGHIJKLMNOPQRST"   # a user's rank as a letter: A is 1, T is 20; a point is any larger rank
+KINDS = ("<u1", "<u2", "<u4")    # types of item numbers
 
 
 def difference(runs: Runs, others: Runs, k: int = K) -> str:
@@ -62,32 +65,45 @@ def _over_seeds(differences: np.ndarray) -> str:
 
 
 def letters(ranks: np.ndarray) -> str:
-    """A letter of RANKS for each user; a fractional rank, of ties, is rounded up."""
-    return "".join((RANKS + ".")[rank - 1] for rank in np.minimum(np.ceil(ranks).astype(int), 21))
+    """A letter of RANKS for each user; users in a row whose ranks are larger are a point, or their number.
+
+    A fractional rank, of ties, is rounded up.
+    """
+    text = "".join((RANKS + ".")[rank - 1] for rank in np.minimum(np.ceil(ranks).astype(int), 21))
+    return re.sub(r"\.{2,}", lambda points: str(len(points[0])), text)
+
+
+def ranks_of(letters: str) -> np.ndarray:
+    """The ranks (users,) that `letters` wrote; infinite beyond 20. Raises ValueError for anything else."""
+    runs = re.findall(rf"[{RANKS}.]|[0-9]{{1,8}}(?![0-9])", letters)
+    if "".join(runs) != letters:
+        raise ValueError(f"expected letters of {RANKS}, points and their numbers")
+    users = [int(run) if run.isdigit() else 1 for run in runs]
+    return np.repeat([RANKS.find(run) + 1 or np.inf for run in runs], users)
 
 
 def packed(lists: np.ndarray) -> str:
-    """Lists of item numbers as one text: their shape, the type of a number, and base64. Shapes: (users, k)."""
-    kind = "<u2" if np.max(lists, initial=0) < 1 << 16 else "<u4"
-    return f"{len(lists)} {lists.shape[1]} {kind} {b64encode(lists.astype(kind).tobytes()).decode()}"
+    """Lists of item numbers as text: their shape, the type of a number, and base64 of zlib. Shapes: (users, k)."""
+    largest = np.max(lists, initial=0)
+    kind = next(kind for kind in KINDS if largest < 256 ** int(kind[-1]))
+    return f"{len(lists)} {lists.shape[1]} {kind}z {b64encode(zlib.compress(lists.astype(kind).tobytes(), 9)).decode()}"
 
 
 def unpacked(text: Any) -> np.ndarray:
-    """The lists (users, k) that `packed` wrote, or an older version as JSON. Raises ValueError for anything else."""
+    """The lists (users, k) that `packed` wrote; older versions wrote JSON or no zlib. Raises ValueError otherwise."""
     if isinstance(text, list):
         lists = np.array(text)
     else:
         users, k, kind, numbers = str(text).split(" ")
-        if kind not in ("<u2", "<u4"):
+        if kind.removesuffix("z") not in KINDS:
             raise ValueError(f"{kind} is no type of item numbers")
-        lists = np.frombuffer(b64decode(numbers, validate=True), kind).reshape(int(users), int(k))
+        content = b64decode(numbers, validate=True)
+        if kind.endswith("z"):
+            try:
+                content = zlib.decompressobj().decompress(content, 8 * int(users) * int(k) + 1)
+            except zlib.error:
+                raise ValueError("the lists are no zlib") from None
+        lists = np.frombuffer(content, kind.removesuffix("z")).reshape(int(users), int(k))
     if lists.ndim != 2 or not lists.size or lists.dtype.kind not in "iu" or lists.min() < 0:
         raise ValueError("expected lists of item numbers, of one length")
     return lists
-
-
-def ranks_of(letters: str) -> np.ndarray:
-    """The ranks (users,) that `letters` wrote; infinite beyond 20."""
-    of_code = np.full(128, np.inf)
-    of_code[list(RANKS.encode())] = np.arange(1, len(RANKS) + 1)
-    return of_code[np.frombuffer(letters.encode("ascii"), np.uint8)]

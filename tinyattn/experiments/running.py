@@ -31,7 +31,7 @@ from ..models import MODELS, Estimator, Recommender, Trained
 from ..terminal import progress_bar
 from ..training import WorkerKilledError
 from .experiment import TIMES, Dataset, Experiment, Results, Row, TaskData
-from .paired import letters, packed, unpacked
+from .paired import letters, packed, ranks_of, unpacked
 from .whole import is_machine, is_whole
 
 CHECKPOINT, STARTS = "checkpoint.npz", "starts.json"     # of an unfinished run
@@ -51,7 +51,7 @@ def results_of(experiment: Experiment, out: Path) -> Results:
         lists = {}
         if "beyond" in run:
             lists = dict(zip(("lists", "items a list"), unpacked(run["beyond"]["best"]).shape, strict=True))
-        shared = {"fingerprint": run["data"]["fingerprint"], "ranks": len(run.get("ranks", "")), **lists}
+        shared = {"fingerprint": run["data"]["fingerprint"], "ranks": len(ranks_of(run.get("ranks", ""))), **lists}
         for name, value in shared.items():
             expected, other = first.setdefault((data, name), (value, path))
             if value != expected:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .experiment import Experiment
-from .paired import RANKS, unpacked
+from .paired import ranks_of, unpacked
 from .tables import machines_of
 
 MACHINE = ("cores", "cpu", "python", "numpy", "date")       # fields of a machine that pages print
@@ -48,8 +48,7 @@ def _conditions(experiment: Experiment, run: Any, metrics: Iterable[tuple[str, s
     yield experiment.is_whole is None or experiment.is_whole(run)
     if experiment.per_user or "ranks" in run:
         yield type(run["ranks"]) is str
-        yield set(run["ranks"]) <= set(RANKS + ".")
-        yield len(run["ranks"]) == run["data"]["users"]
+        yield len(ranks_of(run["ranks"])) == run["data"]["users"]      # raises for anything else
     if "beyond" in run:                                    # runs of older versions do not have it
         yield all(is_number(run["beyond"][name]) and run["beyond"][name] >= 0 for name in BEYOND)
         yield unpacked(run["beyond"]["best"]).size > 0     # raises for anything else
