@@ -6,8 +6,6 @@ and weights from the same seeds (benchmarks/peers/work.py), and only plain numbe
 gradients differ, nothing is measured.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -8,8 +8,6 @@ A command may do what it is asked, and then its answer is compared with one comp
 code 2 and one line, and leaves nothing behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io
@@ -413,7 +411,7 @@ class Nights(NamedTuple):
     run: Path
 
     @classmethod
-    def of(cls, folder: Path) -> Nights:
+    def of(cls, folder: Path) -> "Nights":
         made = cls(write_tiny(folder / "tiny.txt"), folder / "first")
         if (found := typed("train", made.data, *SMALL, "--out", made.run)).code:
             raise RuntimeError(f"the undisturbed training: {found}")

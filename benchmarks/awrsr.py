@@ -6,8 +6,6 @@ It reads benchmarks/results/reproduce/awrsr and benchmarks/results/refinements.j
 been run is named as still to come.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ The protocol is right if counting baselines agree: full metrics to four digits, 
 Writes benchmarks/results/baselines.json and .md. The data is not part of this project.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@
 It reads benchmarks/results/reproduce/bugs, and trains nothing: `tinyattn reproduce bugs` does that.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

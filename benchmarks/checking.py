@@ -8,8 +8,6 @@ round; a check that fails ends the measurement.
 Writes benchmarks/results/checking.json and .md, and a sentence in docs/check.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ the ladder, `scoring` for full ranking, and so on. Its `check` says whether the 
 computes; one that computes something else is not measured.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -61,7 +59,7 @@ class Child:
             raise SystemExit(f"{self.name} ended while it was asked to {request}: its message stands above")
         return json.loads(answer)
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> "Child":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -9,8 +9,6 @@ Memory is the most that they held together: the sum of their proportional reside
 Writes benchmarks/results/classes.json and classes.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -13,8 +13,6 @@ FOLDER has ratings.dat and movies.dat of MovieLens 1M; without it, that part is 
 Writes benchmarks/results/cold_items.json and cold_items.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -9,8 +9,6 @@ length is how often that has to be composed; parameters are those of its `init`.
 Writes benchmarks/results/comparison.json and .md and figures/scaling.svg. Nothing is timed.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterable

@@ -6,8 +6,6 @@ Cordonnier, Loukas & Jaggi 2020, theorem 1: `convolving_attention` against `conv
 and at the edges. Writes benchmarks/results/cordonnier.json and .md and figures/cordonnier.svg.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -13,8 +13,6 @@ Each buffer knows how many calls had to wait for one another before it was compl
 steps, because a buffer that is written in parts is read as a whole.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 import threading

@@ -9,8 +9,6 @@ Writes benchmarks/results/course.json and course.md. The answers are those of te
 ones in different styles and ten wrong ones for each exercise that asks for code.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -7,8 +7,6 @@ library's loss and gradients in float64; where one does not, the command names i
 Writes benchmarks/results/decoder_step.json and .md: a row for each make of CPU that it was run on.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

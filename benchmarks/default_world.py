@@ -11,8 +11,6 @@ Writes benchmarks/results/default_world.json after each run, figures/attention.s
 of README.md that quotes them. A run that is there is not repeated.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

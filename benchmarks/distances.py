@@ -13,8 +13,6 @@ such as a parameter or a zero, is infinitely far. There are no numbers here, so 
 run; what is chosen by `where` depends on the condition and on both choices.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager

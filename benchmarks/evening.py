@@ -5,8 +5,6 @@
 It reads the sources, and traces one step of training, from the command to `softmax_backward`.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

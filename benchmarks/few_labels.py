@@ -8,8 +8,6 @@ in a row for itself, ten times as often: about as many images as BEiT and its Vi
 Writes benchmarks/results/few_labels.json, after each seed, and few_labels.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

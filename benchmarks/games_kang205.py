@@ -5,8 +5,6 @@
 DIR holds games-kang205.txt.gz, one `user item` a line. The data is not part of this project.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

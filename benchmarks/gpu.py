@@ -14,8 +14,6 @@ Writes the device's part of benchmarks/results/gpu.json, README's line "GPU last
 docs/gpu.md. Exit code 1 where anything of (1), (2), (4) or (6) does not hold.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -7,8 +7,6 @@ Each bug is one replaced piece of the library's source, in a copy. What may noti
 keywords that CuPy lacks, NumPy calls where devices compute) and the tests that run on the strict double.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -7,8 +7,6 @@ Of ten people six hand in right answers, two have one wrong line, one left an ex
 a loop without end, all memory, processes, an exit, another person's folder, a forged "✓", or no notebook at all.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -11,8 +11,6 @@ Writes benchmarks/results/growth.json, which keeps what was measured on each mak
 figures/growth.svg. With --quick, the two smallest sizes of every axis and two rounds, it writes nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import importlib.util

@@ -7,8 +7,6 @@ FILE is a real checkpoint, `--code` the folder with pmixer's model.py that train
 Writes benchmarks/results/imported.json, which keeps a row for each `--name`, and the table of docs/elsewhere.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import inspect

@@ -8,8 +8,6 @@ of benchmarks/one_more.py. Every contender must first give the library's answers
 benchmarks/results/inference.json and .md.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

@@ -5,8 +5,6 @@
 It reads the specs, and measures nothing.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -8,8 +8,6 @@ that makes it fast changes no result. Writes benchmarks/results/ladder.json afte
 end; what was measured with this library and these rungs on this machine is measured again only with --again.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ Writes benchmarks/results/long_attention.json, which keeps what was measured on 
 figures/long_attention.svg. With --quick, two small sizes and two rounds, it writes nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """What a benchmark ran on, for its results file."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -6,8 +6,6 @@ Each command is a process; time is the processor's, of all its threads, and memo
 data again. Writes benchmarks/results/millions.json, which keeps what was measured for each number of rows.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@
 DIR holds ml-1m.txt.gz, one `user item` a line (the form of SASRec's authors). The data is not part of this project.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -5,8 +5,6 @@
 It reads benchmarks/results/reproduce/sampled, full and splits, and trains nothing.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 from pathlib import Path

@@ -12,8 +12,6 @@ is equivalent, and benchmarks/mutants_equivalent.toml says why, or the suite has
 room's sample it is 1 where less than nine in ten are killed.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

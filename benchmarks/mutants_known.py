@@ -1,7 +1,5 @@
 """What is known of mutants: what earlier runs have found, which are equivalent and why, and the page."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import tomllib

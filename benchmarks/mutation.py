@@ -4,8 +4,6 @@ mutmut and cosmic-ray change any Python, an operator class for each kind of chan
 code gets wrong (terms, transposes, guards, in-place steps), and functions take new code where they stand, in a fork.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import types

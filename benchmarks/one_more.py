@@ -1,7 +1,5 @@
 """A part of benchmarks/inference.py: one more token of a text, one more item of a history, with and without a cache."""
 
-from __future__ import annotations
-
 import importlib.util
 import tempfile
 from pathlib import Path

@@ -8,8 +8,6 @@ The grid was written down before the first run: 60 epochs each, one seed, and th
 positions, so that a difference can be compared with one between seeds.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -9,8 +9,6 @@ experiments. --age also counts the commits that touched the code of MEASURED aft
 with the whole history.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

@@ -8,8 +8,6 @@ afterwards all must have the same parameters, bit by bit; otherwise the command 
 Writes benchmarks/results/pools.json and .md: a part for each make of CPU that it was run on.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

@@ -8,8 +8,6 @@ form answers once, in a random order, and the median counts. Writes benchmarks/r
 part of docs/production.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -10,8 +10,6 @@ contender must first give the library's scores in float64. Writes benchmarks/res
 With --large: all ranks and metrics of many users over many items, generated, beside the matrix product alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

@@ -6,8 +6,6 @@ DIR holds ml-100k.inter.gz, ratings with times. Writes benchmarks/results/rating
 a run that the file has already is not repeated. The data is not part of this project.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@ test), also in children that they forked, and how long each took. With MUTANT=FI
 in its order, each for at most the time listed, and FILE gets the name of the last one that began.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -10,8 +10,6 @@ the other numbers (extra `parquet`).
 Writes benchmarks/results/reading.json, which keeps what was measured on each make of CPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -7,8 +7,6 @@ refining adds n² numbers and n³ multiply-adds, and attention's term dominates.
 as long as those of Beauty and MovieLens. Writes benchmarks/results/refinements.json and .md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

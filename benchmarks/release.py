@@ -10,8 +10,6 @@ own tests. Needs the extras `dev` and `release`, git, and the package index. Not
 benchmarks/results/release.json and .md; the exit code is 1 where a check fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

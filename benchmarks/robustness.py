@@ -13,8 +13,6 @@ some kinds, and leaves the others as they are; --share tries less of everything 
 something failed. The kinds need PyTorch, pandas, Polars, pyarrow and safetensors.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import ctypes

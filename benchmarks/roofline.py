@@ -8,8 +8,6 @@ times of the functions in tinyattn/ops. DIR is as there. Writes benchmarks/resul
 figures/profile.svg.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

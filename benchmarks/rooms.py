@@ -5,8 +5,6 @@ benchmarks/mutants.py runs it. A mutant is tried in a copy of the project that h
 mutant's too.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import hashlib

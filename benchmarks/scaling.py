@@ -11,8 +11,6 @@ Writes benchmarks/results/scaling.json, which keeps what was measured on each ma
 docs/scale.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

@@ -9,8 +9,6 @@ first give the library's results in float64. Contenders take turns in one proces
 which keeps what was measured on each make of CPU, and scans.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

@@ -6,8 +6,6 @@ Each page of website/extensions/live.py is opened, brought to a state that shows
 chromium, chromium-driver and selenium (`pip install -e ".[browser]"`), and Sphinx (`pip install -e ".[dev]"`).
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import contextlib

@@ -4,8 +4,6 @@ Resumable: a run that has finished is not repeated, one that was cut short goes 
 after each. What a table is made of stands in its own script, such as `ml_1m.py`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -16,8 +16,6 @@ With --against there are two contenders, the library as it stands here and that 
 the same work; what is written is benchmarks/results/against.json and .md (benchmarks/against.py).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -6,8 +6,6 @@ Trains each on every data set that comes with it, `tinyattn train --model NAME` 
 other; with --only, one model, and the rows of the others stay. Writes benchmarks/results/transformers.json and .md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

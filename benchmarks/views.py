@@ -11,8 +11,6 @@ asks for them. Needs chromium, chromium-driver and selenium (`pip install -e ".[
 benchmarks/results/views.json and .md.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

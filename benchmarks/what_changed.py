@@ -10,8 +10,6 @@ make of CPU, what_changed.md, figures/what_changed_*.svg and a table in docs/kin
 writes nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

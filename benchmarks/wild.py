@@ -11,8 +11,6 @@ einops are needed by some of them. What is true of a case does not come from the
 measures it, and a demonstration of five lines shows each bug (benchmarks/results/wild_bugs.md).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools

@@ -9,8 +9,6 @@ Each part writes its own key of benchmarks/results/zoo.json, and the page beside
 tinyattn/check/zoo/fingerprints.json, which tells apart the bugs whose wrong numbers are random.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

@@ -12,8 +12,6 @@ point within one of its last digit; pictures mark by mark or pixel by pixel, up 
 matplotlib is the version that drew them; a page of tinyattn.show.views by its data, number by number, and the rest of it as words.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import html

@@ -4,8 +4,6 @@ Each call is a launch on a device. They are counted on the double, over cases th
 count is kept. `tests/test_devices.py` holds every op to its line: a higher one costs every GPU user time at every step.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

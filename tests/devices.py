@@ -6,8 +6,6 @@ device, and no result may be an array of the host. The fixture `device` (conftes
 library's own in the module of a test. `gradcheck` there compares with the host, where the same test takes differences.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import types

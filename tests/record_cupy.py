@@ -5,8 +5,6 @@
 CuPy imports without a driver, so no device is needed. A test holds every `xp.name(keyword=...)` of the library to it.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from pathlib import Path

@@ -8,8 +8,6 @@ a list of numbers, "refused", "waits" or "does not wait" (for the device to fini
     python -m tests.rules SENTENCE         asks CuPy that one rule, in a process of its own
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings

@@ -10,8 +10,6 @@ makes on the richest of some seeded cases, with n for the first, the second and 
 result. So a clause that is dropped, or asked of one size, one gradient or the first tokens only, is noticed as well.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import warnings

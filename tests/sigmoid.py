@@ -1,7 +1,5 @@
 """Sigmoid attention, added by CONTRIBUTING.md alone: weights that do not sum to 1 (Ramapuram et al. 2024)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

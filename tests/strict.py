@@ -7,8 +7,6 @@ silently, fills `empty` with NaN, adds duplicates in a shuffled order, and count
 `backend.register(StrictArray, strict, "strict")` makes it a device.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter
@@ -148,24 +146,24 @@ class StrictArray:
     def tolist(self) -> Any:
         return self._scalar(lambda x: x.tolist())
 
-    def reshape(self, *shape: Any) -> StrictArray:
+    def reshape(self, *shape: Any) -> "StrictArray":
         return StrictArray(self.host.reshape(*shape))
 
-    def swapaxes(self, one: int, two: int) -> StrictArray:
+    def swapaxes(self, one: int, two: int) -> "StrictArray":
         return StrictArray(self.host.swapaxes(one, two))
 
-    def view(self, dtype: Any) -> StrictArray:
+    def view(self, dtype: Any) -> "StrictArray":
         return StrictArray(self.host.view(dtype))
 
-    def astype(self, dtype: Any, copy: bool = True) -> StrictArray:
+    def astype(self, dtype: Any, copy: bool = True) -> "StrictArray":
         COUNTS["calls"] += 1
         return StrictArray(self.host.astype(dtype, copy=copy))
 
-    def copy(self) -> StrictArray:
+    def copy(self) -> "StrictArray":
         COUNTS["calls"] += 1
         return StrictArray(self.host.copy())
 
-    def __getitem__(self, key: Any) -> StrictArray:
+    def __getitem__(self, key: Any) -> "StrictArray":
         taking = any(isinstance(part, StrictArray) for part in (key if isinstance(key, tuple) else (key,)))
         COUNTS["calls"] += taking  # anything else is a view
         return StrictArray(np.asarray(self.host[self._key(key)]))

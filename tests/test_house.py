@@ -164,3 +164,9 @@ def test_a_public_name_is_one_thing_however_often_it_is_asked_for(package):
         first, again = getattr(found, name), getattr(found, name)
         assert first is again, name
         assert name == "zoo" or not isinstance(first, ModuleType), name
+
+
+def test_annotations_are_evaluated_where_they_stand():
+    """One rule for all files: an annotation that names what is defined later is quoted."""
+    files = [path for room in ("tinyattn", "tests", "benchmarks") for path in ROOT.parent.joinpath(room).rglob("*.py")]
+    assert [path for path in files if re.search("^from __future__", path.read_text(), re.MULTILINE)] == []

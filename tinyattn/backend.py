@@ -4,8 +4,6 @@ An op sets `xp = get_xp(x, ...)` and writes `xp.exp(x)`; the same line then runs
 on the arrays. There is no global switch.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager

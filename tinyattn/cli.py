@@ -1,7 +1,5 @@
 """The command `tinyattn`: parse, run a command, print errors in one line."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

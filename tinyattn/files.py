@@ -1,7 +1,5 @@
 """Files are written whole or not at all: to a temporary file, which is then moved into place."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -11,8 +11,6 @@ The choice holds for forwards that the calling thread runs inside the `with`. Th
 `backward`, which the layer's backward calls, so a backward may run inside or outside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """The machine and versions that a measurement ran on."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

@@ -7,8 +7,6 @@
 The constructor, its checks, the flags of the command line, `--help`, config.json and the API page read them from there.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools

@@ -7,8 +7,6 @@
 Without targets it imports no other file of this library, and no NumPy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

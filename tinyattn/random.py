@@ -5,8 +5,6 @@ Small arrays (initial weights, orders, negatives) are drawn on the host. Masks a
 computes them by hashing: the same bits on every device, and no transfer.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ torch.distributed, with gloo, where the launcher sets RANK, WORLD_SIZE and MASTE
 operators and cloud services do. Neither package is imported before.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

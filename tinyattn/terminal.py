@@ -1,7 +1,5 @@
 """Text for people: every terminal can print it, and control characters in it are escaped."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

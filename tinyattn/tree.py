@@ -3,8 +3,6 @@
 In files and reports a leaf has a dotted name, e.g. `blocks.0.attention.query.W`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 

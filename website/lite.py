@@ -8,8 +8,6 @@ Python and NumPy are Pyodide's, which a reader's browser fetches from Pyodide's 
 parts were tried.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import subprocess

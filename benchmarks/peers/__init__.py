@@ -6,8 +6,6 @@ all work is done; `gradients()`, loss and gradients of batch 0 under the library
 shapes; and `about`, what a reader of its times should know. `python -m benchmarks.peers.child` runs one of them.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from typing import Any

@@ -4,8 +4,6 @@ A contender is made of (network, weights). `answer(histories)` gives, for lists 
 that are not among them and their scores, (B, 10) each: all that lies between the list and the answer is timed.
 """
 
-from __future__ import annotations
-
 import pickle
 import time
 from pathlib import Path

@@ -7,8 +7,6 @@
 FOLDER holds what `write` wrote. Every answer says how long the process waited for the word, and its CPU time meanwhile.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

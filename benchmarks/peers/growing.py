@@ -5,8 +5,6 @@ what follows: for a DecoderNetwork the scores of all tokens, for a SASRecNetwork
 not in the history. Only `add` is timed.
 """
 
-from __future__ import annotations
-
 import pickle
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@ The arithmetic is the library's, as in torch_models.py. Parameters, moments and 
 writes where the last one wrote.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -7,8 +7,6 @@
     markov        the same for one that does so except for a few items
 """
 
-from __future__ import annotations
-
 import pickle
 import time
 from pathlib import Path

@@ -5,8 +5,6 @@ and v under a causal mask, and `gradients()` gives the four by name. Its referen
 attention under the mask that gives the same; where there is no such mask, the library's own op.
 """
 
-from __future__ import annotations
-
 import pickle
 import time
 from collections.abc import Callable

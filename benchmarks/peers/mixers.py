@@ -3,8 +3,6 @@
 A contender with one thread is timed by the CPU clock, which does not count what others on the machine take.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from functools import partial

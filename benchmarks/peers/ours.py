@@ -1,7 +1,5 @@
 """tinyattn as it trains: `Learner`, a step of which is `differentiate` and `update`, and one worker for each core."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

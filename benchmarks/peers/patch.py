@@ -5,8 +5,6 @@ modules. `Patch` finds every one of them. It raises LookupError where a name is 
 and `refuse_unused` raises it for a replacement that was never called.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import sys
@@ -30,7 +28,7 @@ class Patch:
         self._undo: list[tuple[Callable[..., None], Any, Any, Any]] = []
         self._counted: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
 
-    def __enter__(self) -> Patch:
+    def __enter__(self) -> "Patch":
         return self
 
     def __exit__(self, *exception: object) -> None:

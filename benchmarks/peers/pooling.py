@@ -5,8 +5,6 @@ other libraries compute on workers alone: parameters and gradients lie in `multi
 what is left of its result travel as the executor sends them. It takes the words that benchmarks/peers/child.py takes.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import signal
@@ -102,7 +100,7 @@ class KeptPool:
         self.slots = SharedMemory(create=True, size=SLOTS * self.slot_bytes)
         self.make_executor = partial(make_executor, (owner.model, owner.seed, memory.name, self.slots.name))
 
-    def __enter__(self) -> KeptPool:
+    def __enter__(self) -> "KeptPool":
         self.limits = threadpool_limits(1, "blas")
         self.executor = self.make_executor()
         return self

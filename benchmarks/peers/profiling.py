@@ -3,8 +3,6 @@
 The step is the library's own, on one core with a BLAS of one thread, as a worker has it.
 """
 
-from __future__ import annotations
-
 import inspect
 import multiprocessing
 import sys

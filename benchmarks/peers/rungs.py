@@ -5,8 +5,6 @@ plain counterpart in its place. To add one: write that function above RUNGS, and
 not do it, its place in FROM_THE_TEXTBOOK too.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A contender is made of (network, weights, histories). `all_scores()` yields the 
 (users, items + 1), in an order of its own; `order` says whose they are. It may overwrite what it has yielded.
 """
 
-from __future__ import annotations
-
 import pickle
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A contender of benchmarks/decoder_step.py in a process of its own: `python -m benchmarks.peers.text NAME FOLDER`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchmarks.peers import child

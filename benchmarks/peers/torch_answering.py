@@ -5,8 +5,6 @@ convolutions of width 1 as the feed-forward network, every history padded on the
 before the sublayers. It differs in one thing: the item table is read where it lies, and not gathered.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

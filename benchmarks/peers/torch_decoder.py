@@ -4,8 +4,6 @@ Pre-LN blocks, one matrix for queries, keys and values, scaled_dot_product_atten
 in buffers that are made once, as long as the context (inference_mode; a step writes a row and reads a view).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The decoder of torch_decoder.py with one of PyTorch's recurrent layers in attention's place, eager."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

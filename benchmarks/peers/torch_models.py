@@ -5,8 +5,6 @@ joined output, dropout on the embedded input and on what each sublayer adds, non
 padded on the right, where the causal mask keeps real positions from seeing padding: no key mask is needed.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any

@@ -3,8 +3,6 @@
 Batches are padded, and sorted for torch-buckets, beforehand: that is not timed.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

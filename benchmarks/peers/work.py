@@ -6,8 +6,6 @@ benchmarks.peers.child tinyattn FOLDER` needs. Printed, as JSON: losses and grad
 in plain numbers what the work is. CONFIGURATION is a key of CONFIGURATIONS, or MODULE:NAME of another one.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -3,8 +3,6 @@
 WILD_REPOS names the folder of the checkouts, OWNER__NAME each; `python benchmarks/wild.py --repos DIR` sets it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import math

@@ -4,8 +4,6 @@
 differences. By what it finds a case of cases.toml is called right or wrong.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import math

@@ -1,7 +1,5 @@
 """The library's implementation of a kind, made to break one statement."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from types import SimpleNamespace

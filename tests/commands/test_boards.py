@@ -1,7 +1,5 @@
 """`tinyattn board`: pages of riddles, by hand or of any kind's backward."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`tinyattn derivation`: a gradient's derivation as text, as a page, and as an animation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

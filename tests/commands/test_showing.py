@@ -1,7 +1,5 @@
 """`tinyattn show`: pages, animations, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from tinyattn.cli import main

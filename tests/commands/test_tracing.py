@@ -1,7 +1,5 @@
 """`tinyattn trace`: a function of one's own or of the library, as a table or as a page."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@
 give a table, or one line of error: `held` says whether it did, `plain` what a reader of a dozen lines makes of it.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -6,8 +6,6 @@ it has to answer as before, or to refuse in one line, with exit code 2. Where th
 still valid, such as another learning rate, another answer is no failure.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 import json

@@ -8,8 +8,6 @@ case again and compares. A change that is meant is a change of the JSON, with it
 number is right is for the other tests to say; these say that it moved.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

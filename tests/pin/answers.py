@@ -1,7 +1,5 @@
 """What trained models answer: scores and recommendations, metrics of each protocol and split, what is generated."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

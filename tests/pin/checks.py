@@ -1,7 +1,5 @@
 """What the checker asks of each kind, on which cases, and what it observes of each bug of a zoo."""
 
-from __future__ import annotations
-
 import math
 import warnings
 import zlib

@@ -1,7 +1,5 @@
 """What is generated, read, split, cut and drawn: worlds, tasks, images, texts, files of every format, batches."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass

@@ -1,7 +1,5 @@
 """Defaults of every function, method and field, bounds of options, and constants, module by module."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import dataclasses

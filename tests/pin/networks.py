@@ -4,8 +4,6 @@ For an option the other choices are taken, or one other number. It is set alone,
 beside the mechanism, position scheme, mixer, refinement or loss that has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace

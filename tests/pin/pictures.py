@@ -1,7 +1,5 @@
 """What pictures and pages show: matplotlib's artists with their numbers, and the data of each view."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """What commands print: the whole text, without seconds, speeds and paths."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

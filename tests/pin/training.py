@@ -1,7 +1,5 @@
 """Two epochs of training with each of the loop's options, and of every model with its defaults."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A view in a browser, for tests."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

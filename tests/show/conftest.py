@@ -1,7 +1,5 @@
 """Headless Chromium, driven by selenium; tests that need it skip, and say so, where one is missing."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from typing import Any

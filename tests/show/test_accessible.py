@@ -1,7 +1,5 @@
 """axe-core finds nothing in views and pages of the site, light and dark, but what is the theme's."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Boards: each has one wrong line, whose gradient is the first that differs from its difference quotients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Derivations: every step's products have the same total, the last line is the library's gradient, and keys step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The mirror: the page's numbers are the library's whatever is changed, and every number shows its terms."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

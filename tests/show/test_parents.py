@@ -1,7 +1,5 @@
 """The parents of every number, and its slopes, held to brute force: every entry of every input of a line is nudged."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace

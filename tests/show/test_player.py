@@ -1,7 +1,5 @@
 """The player: what stands on its page, and, in a browser, what a reader sees and may do."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """What stands in the data and the tables of views, recomputed: no browser is needed to read them."""
 
-from __future__ import annotations
-
 import base64
 import importlib
 import math

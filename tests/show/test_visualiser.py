@@ -1,7 +1,5 @@
 """The visualiser: its numbers are the model's, on the page as in the arrays; gradients are held to differences."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

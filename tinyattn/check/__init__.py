@@ -7,8 +7,6 @@ properties_for(mine, "attention")          the same as pytest tests, one per pro
 layer(Class, params={...}, grads={...})    adapts a class with forward and backward for `check_implementation`
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .gradcheck import GradReport, gradcheck, gradcheck_layer, gradcheck_model

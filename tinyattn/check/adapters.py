@@ -7,8 +7,6 @@ adapters of the library's layers, optimiser, metrics and models. Layer adapters 
     tinyattn check tinyattn.check.adapters:SASRecTokens --as causal_model
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import lru_cache, partial, reduce

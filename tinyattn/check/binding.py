@@ -3,8 +3,6 @@
 A backward takes upstream gradients first (`d` + an output's name), then inputs and outputs of the forward, by name.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

@@ -1,7 +1,5 @@
 """The change of a formula that gives the numbers of an implementation: a known slip, or a mutant by rule."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import itertools
@@ -52,7 +50,7 @@ def changes_alike(match: Match, shown: Trial | None, limit: float) -> tuple[Bug,
     return tuple(bug for _, bug in found)
 
 
-def _variants(works: list[_Workshop], i: int) -> Iterator[tuple[_Workshop, int, Bug, list[Mutant]]]:
+def _variants(works: "list[_Workshop]", i: int) -> "Iterator[tuple[_Workshop, int, Bug, list[Mutant]]]":
     """The known slips, then the mutants by rule, the plainest first, then two slips at once, each with its rank."""
     slips = slips_of(works[0].match.op.spec.name)
     for slip in slips:
@@ -66,13 +64,13 @@ def _variants(works: list[_Workshop], i: int) -> Iterator[tuple[_Workshop, int, 
         yield from _patched(works, 4, bug, a.changes + b.changes)
 
 
-def _patched(works: list[_Workshop], rank: int, bug: Bug, changes: Any) -> Iterator[Any]:
+def _patched(works: "list[_Workshop]", rank: int, bug: Bug, changes: Any) -> Iterator[Any]:
     """With these changes, the first formula that has all of the texts."""
     made = ((work, rank, bug, work.formula.patched(bug.says, changes)) for work in works)
     return itertools.islice((variant for variant in made if variant[-1]), 1)
 
 
-def _workshops(match: Match) -> list[_Workshop]:
+def _workshops(match: Match) -> "list[_Workshop]":
     """For results the plain form and the oracle; for gradients the plain backward and the library's."""
     spec = match.op.spec
     if match.aspect == GRADIENTS:

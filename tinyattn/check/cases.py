@@ -4,8 +4,6 @@ All randomness comes from one function that chooses from a sequence. A seeded Nu
 every machine. Where one fails, hypothesis draws others, and shrinks them towards the front of every sequence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -43,7 +41,7 @@ class CaseDrawer:
     @classmethod
     def seeded(
         cls, seed: int | tuple[int, ...], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
-    ) -> CaseDrawer:
+    ) -> "CaseDrawer":
         """The same case for the same seed, or seeds, on every machine."""
         rng = np.random.default_rng([*seed, 7] if isinstance(seed, tuple) else [seed, 7])
         return cls(lambda options: options[int(rng.integers(len(options)))], leads, wide)

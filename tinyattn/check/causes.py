@@ -1,8 +1,6 @@
 """Causes of failures that need no zoo: NumPy was patched, axes are exchanged, a matrix is transposed, or something is
 float32."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator

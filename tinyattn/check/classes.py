@@ -1,7 +1,5 @@
 """Classes as implementations: parameters are attributes, and the backward sets gradients on the object."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ def layer(
     rows: bool = False,
     forward: str = "forward",
     backward: str = "backward",
-) -> Layer:
+) -> "Layer":
     """A class with `forward(*inputs)` and `backward(dy)` as an implementation that `tinyattn check` can call.
 
     With `rows`, the class takes matrices: leading axes of the inputs are merged into one, and restored in the result.

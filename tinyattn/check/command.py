@@ -1,7 +1,5 @@
 """The command `tinyattn check`."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import json

@@ -4,8 +4,6 @@ Inputs keep their bits, results have the inputs' dtype and new memory, equal cal
 those of plain loops, and the backward is the derivative of the forward.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial

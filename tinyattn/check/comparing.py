@@ -1,7 +1,5 @@
 """What implementations compute on a fixed battery of cases, whether two of them agree, and what a bug explains."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Iterable
@@ -268,7 +266,7 @@ class Match:
 
         return not any(changes(i) for i in self.truth if i not in self.wrong) and any(map(changes, self.wrong))
 
-    def of_plain_forms(self) -> Match:
+    def of_plain_forms(self) -> "Match":
         """Without calls that right code may answer otherwise: forms that this library alone uses, and queries that may
         look at nothing.
         """

@@ -1,7 +1,5 @@
 """How cases in which an implementation is wrong differ from those in which it is right: a hint without a bug's name."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any

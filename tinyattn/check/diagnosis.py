@@ -11,8 +11,6 @@ Where no bug of the zoo matches, changes of the formula are tried: known slips (
 numbers. Without a match the diagnosis says in which cases, and in which results, the implementation is wrong.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Central differences of a loss, beside the gradients that a backward derives, and the report of both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Number

@@ -8,8 +8,6 @@ turns a drawn case into one that the property is about; `name`, for a kind with 
 values come from the spec's oracle, tolerances from its `scale`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

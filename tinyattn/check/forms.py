@@ -5,8 +5,6 @@ the forward raises on at least half of its cases and is right on none (it may re
 of other forms are checked; a call that raises without a form that explains it is a failure.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable

@@ -4,7 +4,6 @@ It is an oracle, a form of plain.py, or a backward of the library. All functions
 namespace, in which some of them are exchanged at a time. mutants.py makes changes by rule, slips.py has known ones.
 """
 
-from __future__ import annotations
 import __future__
 
 import ast

@@ -1,8 +1,6 @@
 """Functions of torch and JAX as implementations: arrays go in and come out, and where a function has no backward, the
 framework differentiates it. Neither framework is imported unless the implementation has imported it."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import itertools

@@ -11,8 +11,6 @@ Three functions share one comparison:
     gradcheck_model(model, p, batch, key=3)                         loss and loss_backward
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass

@@ -1,7 +1,5 @@
 """Run untrusted code in a child process, with time limits."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import faulthandler

@@ -1,7 +1,5 @@
 """Measure the suite: try every property of a spec on every bug of its zoo."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterable

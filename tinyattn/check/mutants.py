@@ -1,7 +1,5 @@
 """All mutants by rule of a formula: each is one change that somebody who writes it down wrongly could make."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import copy

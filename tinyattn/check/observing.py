@@ -1,7 +1,5 @@
 """Observe one call of an implementation, to compare it with others: results in the dtype of the inputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

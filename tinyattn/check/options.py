@@ -1,7 +1,5 @@
 """How a check is run: the options of a command, of a target in a table, of tests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -51,11 +49,11 @@ class Options:
 
 
 _TYPES: dict[Any, tuple[Any, str]] = {  # by annotation: what a table may have, and what it is in words
-    "int": (int, "a whole number"),
-    "float": (int | float, "a number of seconds"),
-    "bool": (bool, "true or false"),
-    "str | None": (str, '"float32" or "float64"'),
-    "tuple[str, ...]": (list, "a list of properties"),
+    int: (int, "a whole number"),
+    float: (int | float, "a number of seconds"),
+    bool: (bool, "true or false"),
+    str | None: (str, '"float32" or "float64"'),
+    tuple[str, ...]: (list, "a list of properties"),
 }
 OF_TABLES = {f.name: _TYPES[f.type] for f in fields(Options) if f.name not in ("patience", "brief")}
 OF_TABLES["xfail"] = OF_TABLES["skip"]  # properties that are expected to fail

@@ -1,7 +1,5 @@
 """How the library's arguments are passed to an implementation: by name, by position, or left out."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any

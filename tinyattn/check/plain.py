@@ -6,8 +6,6 @@ A comment at the end of a line is what it computes, and a tutor's question: a re
 """
 # fmt: off
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

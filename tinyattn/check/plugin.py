@@ -9,8 +9,6 @@ test_attention = properties_for(my_attention, "attention")
 Tests run in pytest's process, where --pdb and coverage work: that is no isolation.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -4,8 +4,6 @@ A property is a statement in one sentence and a function that raises Violation i
 takes a `Subject` (an implementation, called like the library's op) and a case drawn for its spec.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

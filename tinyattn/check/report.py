@@ -1,7 +1,5 @@
 """The report of a check: as text, as JSON, as a page and as JUnit's XML."""
 
-from __future__ import annotations
-
 import html
 import os
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """How a formula is written wrongly: by a rule (rules.toml), or by a known slip of its kind (slips.toml)."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import functools

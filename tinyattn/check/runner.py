@@ -1,7 +1,5 @@
 """Run all properties of a spec on an implementation: in a child process, or in this one."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

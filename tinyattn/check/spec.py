@@ -1,7 +1,5 @@
 """Specifications: all that is needed to check an implementation of one function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

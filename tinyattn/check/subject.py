@@ -4,8 +4,6 @@ Arguments are passed by name; required ones by position if the implementation ha
 that it does not take are left out, and reported as left out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

@@ -9,8 +9,6 @@ module that computes gets it; `tinyattn.ops` itself keeps the library's function
 may call them.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator

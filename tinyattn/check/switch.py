@@ -1,7 +1,5 @@
 """The interface of conventions: permitted differences of an implementation (conventions/ has them)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

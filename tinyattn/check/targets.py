@@ -7,8 +7,6 @@
 seed = 3
 """
 
-from __future__ import annotations
-
 import os
 import tomllib
 from dataclasses import dataclass, field

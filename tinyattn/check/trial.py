@@ -1,7 +1,5 @@
 """Try one property on many cases, and report the outcome."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math
@@ -65,7 +63,7 @@ def trial_of(
     budget: float = 60.0,
     patience: float = 10.0,
     strict: bool = True,
-) -> Trial:
+) -> "Trial":
     """Try a property on `examples` cases, in `budget` seconds, each call in `patience` seconds.
 
     With `shrink`, hypothesis, where it is installed, shrinks a failing case. With `strict`, an exact property that
@@ -148,13 +146,13 @@ class Failure:
         error = abs(got - expected) / max(1.0, abs(expected))
         return error if math.isfinite(error) else math.inf
 
-    def resembles(self, other: Failure) -> bool:
+    def resembles(self, other: "Failure") -> bool:
         """Whether it shows the same fault as `other`: the same sort of violation, an error not much smaller."""
         alike = self.violation.sort == other.violation.sort and self.is_nan() == other.is_nan()
         return alike and self.is_narrow() <= other.is_narrow() and self.error() >= min(0.1 * other.error(), 1e-3)
 
 
-def _search(trial: Trial, like: Failure, cases: Any, examples: int, seed: int) -> None:
+def _search(trial: "Trial", like: Failure, cases: Any, examples: int, seed: int) -> None:
     """Let hypothesis draw `cases`, and shrink the first one whose failure resembles `like`."""
     import hypothesis
     from hypothesis import HealthCheck, Phase

@@ -1,7 +1,5 @@
 """Flags that several commands share: options, data, a run, a history, an evaluation."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Collection
 from typing import Any

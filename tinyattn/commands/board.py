@@ -5,8 +5,6 @@ line. Without KIND, the page has six boards of attention that were written by ha
 backward, changed by rule; another --seed makes other boards.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

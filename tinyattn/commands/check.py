@@ -6,8 +6,6 @@ arrays of their library. Without MODULE and --as, check what the table [tool.tin
 Exit code: 0 all properties hold, 1 something fails, 2 it could not be run.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 For each image of IMAGES, or for some images that RUN was tested on, print the likeliest class and its probability.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -5,8 +5,6 @@ the validation part; metrics of the test part are shown, and do not choose. A ru
 them. The exit code is 1 if any failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from pathlib import Path

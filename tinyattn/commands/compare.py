@@ -6,8 +6,6 @@ ranks each user's one test item. Models that predict ratings are compared by the
 models that rank items.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The output of `tinyattn compare`: the metrics of each run, and intervals of their differences to the first run."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 List the chapters, write them as notebooks to work in, count solved exercises, grade a class, and check the course.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -3,8 +3,6 @@
 Read DATA and print its contents: users, items, density, lengths, repeats, ties in time.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -5,8 +5,6 @@ places in the next. KIND is "rule" (a matrix moves to the other side of ⟨,⟩)
 "softmax".
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -4,8 +4,6 @@ Print the table of RUN, on its own data or on DATA. For a recommender, DATA has 
 other models it is a file of pairs, a text or images, and all of it is tested.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

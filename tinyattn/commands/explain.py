@@ -4,8 +4,6 @@ Print how much each item of a history adds to the score of the best recommendati
 measured by leaving the history's item out, and, where the model has them, by gradient and by attention.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import textwrap

@@ -5,8 +5,6 @@ histories, a graph from padded histories to scores; .csv, for popularity, its ta
 use them.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

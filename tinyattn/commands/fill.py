@@ -3,8 +3,6 @@
 Print the likeliest ways to fill the blanks of TEXT, and their probabilities by the model of RUN.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

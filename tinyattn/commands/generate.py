@@ -3,8 +3,6 @@
 Print TEXT and its continuation by the model of RUN, drawn token by token.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -7,8 +7,6 @@ vocab.json and merges.txt. Or FROM is a file of a recommender, a state dict or s
 `tinyattn recommend RUN --items ...`.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

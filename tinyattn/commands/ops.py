@@ -1,7 +1,5 @@
 """`--ops` chooses the functions that compute: the faster forms, the readable forms, or the reader's."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,7 +27,7 @@ class Computing:
     """The value of `--ops`, with the substitutes read and checked."""
 
     ops: str
-    substitutes: list[Substitute] = field(default_factory=list)
+    substitutes: "list[Substitute]" = field(default_factory=list)
     notes: tuple[str, ...] = ()                     # unusable answers, and why
 
     @property

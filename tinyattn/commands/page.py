@@ -3,8 +3,6 @@
 Print a program of NumPy alone that is the whole algorithm: `tinyattn page sasrec > sasrec.py`.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """The parser of the command line."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 from collections.abc import Collection, Mapping, Sequence

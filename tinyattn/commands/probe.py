@@ -4,8 +4,6 @@ Predict which part of the generated grammar wrote each character, by a linear ma
 is fitted on sentences of one seed, and measured on those of the next.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

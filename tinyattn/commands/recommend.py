@@ -5,8 +5,6 @@ id and score. Depending on the model, scores are logits, counts or other numbers
 cannot be compared between models.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

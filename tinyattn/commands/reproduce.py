@@ -4,8 +4,6 @@ Carry out every run of the experiment NAME, and write its page. Finished runs ar
 an interrupted experiment.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Finished runs, their data, and the files that commands write."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io

@@ -5,8 +5,6 @@ each rests on, and scores, weights and gradients of every token, layer and head.
 model learns the text on the spot.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ distributions; for a model without embeddings by the scores after that item alon
 and is refused.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

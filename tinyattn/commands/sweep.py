@@ -10,8 +10,6 @@ Run the commands in the folder where sweep was called: `parallel < DIR/commands.
 `sed -n ${N}p DIR/commands.txt | sh` for job N.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import itertools

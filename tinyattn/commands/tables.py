@@ -1,7 +1,5 @@
 """Tables of metrics, and lists of items."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any, NamedTuple
 

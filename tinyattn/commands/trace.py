@@ -4,8 +4,6 @@ Run a function of yours, or the library's, on a case of its kind, and show what 
 or with --html as a page that steps forward and backward through it.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import re

@@ -3,8 +3,6 @@
 Train on DATA, or on generated data, and write the folder RUN. The same command resumes a run that was killed.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import warnings
@@ -97,7 +95,7 @@ class _Flags(set[str]):
     def add_argument(self, name: str, **how: Any) -> None:
         self.add(name)
 
-    def add_argument_group(self, title: str) -> _Flags:
+    def add_argument_group(self, title: str) -> "_Flags":
         return self
 
 

@@ -3,8 +3,6 @@
 Print the model's translation of TEXT, and its log-probability.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -6,8 +6,6 @@ other functions of the notebook, plain numbers). This source is executed and gra
 a later notebook gets the function that was accepted.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import dis

@@ -10,8 +10,6 @@ and the reader's form has a stub in its place: inside a function `raise NotImple
 `name = ...` for each name. The rest of the chapter must run with both.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import hashlib

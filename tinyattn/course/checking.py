@@ -1,7 +1,5 @@
 """`check` grades an answer, offline; `yours` returns an accepted one, `buggy` a function with a bug to find."""
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The command `tinyattn course`."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

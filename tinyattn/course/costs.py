@@ -1,7 +1,5 @@
 """What a call costs, counted and not timed: counts are the same on every machine, and an answer is graded by them."""
 
-from __future__ import annotations
-
 import sys
 import tracemalloc
 from collections.abc import Callable

@@ -8,8 +8,6 @@ Where the size of a result depends on numbers (a boolean mask as an index, `nonz
 tests/strict.py is stricter, and is what the library's tests run on.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
@@ -48,7 +46,7 @@ class There:
     def __len__(self) -> int:
         return len(self._host)
 
-    def __getitem__(self, key: Any) -> There:
+    def __getitem__(self, key: Any) -> "There":
         parts = key if isinstance(key, tuple) else (key,)
         device.counts["waits"] += any(isinstance(part, There) and part.dtype == bool for part in parts)
         device.counts["launches"] += any(isinstance(part, There) for part in parts)

@@ -1,7 +1,5 @@
 """An exercise, and the verdict on an answer to it."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Figures in notebooks: the same bytes on every build."""
 
-from __future__ import annotations
-
 import base64
 import html
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Notes for the instructor, below each solution: what is right, the common mistakes and what to say, the points."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chapters as notebooks, with stubs or with solutions. jupytext and nbformat are imported when first needed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Specs of exercises whose function is no op, and wrong answers that are right ones with a change."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

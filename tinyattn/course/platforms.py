@@ -1,7 +1,5 @@
 """Chapters for nbgrader and for otter, whose marks are those of `tinyattn course grade`: grading/for_*.py."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -7,8 +7,6 @@ asked for, each list begins with a wrong number, and where the function is a rig
 differs from student to student (see variants.py).
 """
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import fields, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The road: the chapters in order. Every chapter begins with a map of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 from typing import Any

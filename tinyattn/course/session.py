@@ -1,7 +1,5 @@
 """The state of `check`: recorded verdicts, accepted answers, exercises that are being graded."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar

@@ -4,8 +4,6 @@ A heading begins a slide. It shows of a paragraph its first sentence and what is
 short code, results and pictures whole. The full text is in the notes. Exercises have their stubs, and no solutions.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import re

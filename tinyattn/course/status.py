@@ -1,7 +1,5 @@
 """A learner's progress, read from a folder of notebooks. Nothing is executed."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Accepted answers as ops of a model: `--ops my-course/answers`, and `your_ops` in a notebook."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace

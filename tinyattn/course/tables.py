@@ -1,7 +1,5 @@
 """Arrays and tables of numbers as text, the same on every machine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

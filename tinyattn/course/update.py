@@ -4,8 +4,6 @@ A cell's id is a hash of its text as built, so a cell whose text has another has
 notebook lists the ids of the cells that it was built from, so the learner's additions and deletions are known, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

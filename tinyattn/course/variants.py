@@ -10,8 +10,6 @@ Each text in `shown` occurs once in the chapter, with the chapter's values. In i
 `{...}` is an expression of the names, as in an f-string; a string that is one such expression becomes its value.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import math

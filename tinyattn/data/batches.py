@@ -1,7 +1,5 @@
 """Batches: histories padded on the right, with their positions; training batches are a function of the step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -41,7 +39,7 @@ class Batch(NamedTuple):
     def total(self) -> float:
         return float(np.sum(self.weight))
 
-    def slices(self, tokens: int) -> list[Batch]:
+    def slices(self, tokens: int) -> "list[Batch]":
         """The rows in slices of about `tokens` tokens, each padded to its longest history; see `cut`.
 
         Rows sorted by length need little padding. The slices depend on the batch alone, so a sum over them, in this
@@ -50,17 +48,17 @@ class Batch(NamedTuple):
         lengths = np.sum(self.ids != 0, axis=1)
         return [self._take(rows, int(lengths[rows[0]])) for rows in cut(lengths, tokens)]
 
-    def _take(self, rows: np.ndarray, width: int) -> Batch:
+    def _take(self, rows: np.ndarray, width: int) -> "Batch":
         n_targets = width if self.target_positions is None else int(np.max(np.sum(self.targets[rows] != 0, axis=1)))
         widths = {"ids": width, "slots": width, "times": width}
         parts = ((x, widths.get(name, n_targets)) for name, x in zip(self._fields, self, strict=True))
         return Batch(*(None if x is None else x[rows] if x.ndim == 1 else x[rows, :upto] for x, upto in parts))
 
-    def map(self, f: Callable[[Array], Array]) -> Batch:
+    def map(self, f: Callable[[Array], Array]) -> "Batch":
         """The batch with `f` applied to every array that is not None."""
         return Batch(*(None if x is None else f(x) for x in self))
 
-    def to(self, xp: Any) -> Batch:
+    def to(self, xp: Any) -> "Batch":
         there = iter(transfer([x for x in self if x is not None], xp))
         return self.map(lambda _: next(there))
 

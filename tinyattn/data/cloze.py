@@ -1,7 +1,5 @@
 """Cloze batches: some items of each history are hidden and predicted (Taylor 1953; Devlin et al. 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

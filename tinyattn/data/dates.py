@@ -1,7 +1,5 @@
 """Times in text, as seconds since 1970: ISO 8601, and dates such as 04/12/2023 and 04.12.2023."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

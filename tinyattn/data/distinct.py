@@ -1,7 +1,5 @@
 """The distinct integers of a large array, and unsigned integers as signed ones."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -5,8 +5,6 @@ A chunk of text becomes an array of bytes; a field lies between two separators. 
 benchmarks/results/reading.json has time and memory for ten million lines.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -48,7 +46,7 @@ class Text(NamedTuple):
     words: np.ndarray
 
     @classmethod
-    def of(cls, chunk: bytes) -> Text:
+    def of(cls, chunk: bytes) -> "Text":
         padded = bytes(_BEFORE) + chunk + bytes(_AFTER)
         words = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
         return cls(np.frombuffer(padded, np.uint8), words)

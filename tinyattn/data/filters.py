@@ -1,7 +1,5 @@
 """Which rows of a file count: by rating, by the value of a column, by time."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, fields
 

@@ -1,7 +1,5 @@
 """File formats of interactions, detected from the first lines. A new format is one entry in FORMATS."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """A generated text of known entropy: sentences of a grammar that chooses each word with known probabilities."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

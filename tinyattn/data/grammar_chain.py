@@ -4,8 +4,6 @@ The grammar is not recursive, so it expands into finitely many states: one for e
 with the probabilities of the next state. A text is a walk through the states, one for each character.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +29,7 @@ class GrammarChain:
     ends: np.ndarray                     # (S,): P(the sentence ends | state)
 
     @classmethod
-    def of_rules(cls) -> GrammarChain:
+    def of_rules(cls) -> "GrammarChain":
         characters: list[str] = []
         parts: list[str] = []
         steps: dict[tuple[int, int], float] = {}

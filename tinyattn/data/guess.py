@@ -1,7 +1,5 @@
 """For errors: the `--columns` that probably reads a table, and columns of times that would not be read."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 

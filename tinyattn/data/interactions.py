@@ -1,7 +1,5 @@
 """Interactions: all users' sequences in one flat array, and the offset of each user."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -101,7 +99,7 @@ class Interactions:
         days = (datetime.fromtimestamp(float(end) / unit, UTC) for end in (np.min(self.times), np.max(self.times)))
         return " to ".join(f"{day:%Y-%m-%d}" for day in days)
 
-    def k_core(self, k: int) -> Interactions:
+    def k_core(self, k: int) -> "Interactions":
         """The k-core: users and items with at least k interactions among them. ValueError if it is empty, or k < 1."""
         if k < 1:
             raise ValueError(f"k of the k-core is {k}, expected at least 1")
@@ -115,7 +113,7 @@ class Interactions:
         core = self.where(keep)
         return replace(core, notes=core.notes | {"k_core": k, "removed": len(self) - int(np.sum(keep))})
 
-    def where(self, keep: np.ndarray) -> Interactions:
+    def where(self, keep: np.ndarray) -> "Interactions":
         """The interactions where `keep` (N,) is true, with the users and items that they have."""
         users, user = np.unique(self.owner[keep], return_inverse=True)
         items, item = np.unique(self.flat[keep], return_inverse=True)
@@ -126,13 +124,13 @@ class Interactions:
         people = Vocabulary(self.users.decode(users + 1), "user")
         return Interactions(offsets=offsets, items=catalogue, users=people, notes=notes, **kept)
 
-    def newest(self, count: int) -> Interactions:
+    def newest(self, count: int) -> "Interactions":
         """Only the newest `count` items of each user; the catalogue stays."""
         place = np.arange(len(self)) - np.repeat(self.offsets[1:], self.lengths)             # -1: a user's last item
         offsets = offsets_of(np.minimum(self.lengths, count))
         return replace(self, **self._rows(place >= -count), offsets=offsets, notes={})
 
-    def first_users(self, count: int) -> Interactions:
+    def first_users(self, count: int) -> "Interactions":
         """Only the first `count` users; the catalogue stays."""
         offsets = self.offsets[: count + 1]
         users = Vocabulary(self.users.ids[:count], "user")
@@ -163,7 +161,7 @@ class Interactions:
             **self.notes,
         }
 
-    def in_numbers_of(self, items: Vocabulary) -> Interactions:
+    def in_numbers_of(self, items: Vocabulary) -> "Interactions":
         """The same interactions, with the item numbers of another vocabulary. ValueError names an id that it lacks."""
         if np.array_equal(self.items.ids, items.ids):
             return self
@@ -194,7 +192,7 @@ class Interactions:
         times: np.ndarray | None = None,
         format: str = "columns",
         ratings: np.ndarray | None = None,
-    ) -> Interactions:
+    ) -> "Interactions":
         """From columns with one interaction per row: ids as integers, strings or UTF-8 bytes.
 
         Each user's rows keep their order, or are sorted (stably) by `times`. `format` goes to `notes`.
@@ -219,7 +217,7 @@ class Interactions:
         times: np.ndarray | None = None,
         format: str = "columns",
         ratings: np.ndarray | None = None,
-    ) -> Interactions:
+    ) -> "Interactions":
         """As `from_columns`, with ids as a pair: the distinct ids, sorted, and each row's index into them."""
         (user_ids, user), (item_ids, item) = users, items
         order = _in_order(user, times)
@@ -233,7 +231,7 @@ class Interactions:
         return cls(flat, offsets, Vocabulary(item_ids, "item"), Vocabulary(user_ids, "user"), notes, times, ratings)
 
     @classmethod
-    def of(cls, data: Any) -> Interactions:
+    def of(cls, data: Any) -> "Interactions":
         """From sequences, an array or a DataFrame; `Interactions` are returned unchanged.
 
         - a list of sequences of item ids, one per user, oldest first
@@ -261,7 +259,7 @@ class Interactions:
         return cls.from_sequences(data)
 
     @classmethod
-    def _from_frame(cls, frame: Any) -> Interactions:
+    def _from_frame(cls, frame: Any) -> "Interactions":
         names = getattr(frame, "column_names", frame.columns)             # an Arrow table's columns are arrays
         there, known = {plain(str(name)): name for name in reversed(names)}, {}
         for what, usual in PLAIN_NAMES.items():
@@ -278,7 +276,7 @@ class Interactions:
         return cls.from_columns(user, item, times, ratings=_numbers_or_none(columns.get("rating")))
 
     @classmethod
-    def from_sequences(cls, sequences: Iterable[Sequence[Any]]) -> Interactions:
+    def from_sequences(cls, sequences: Iterable[Sequence[Any]]) -> "Interactions":
         """From one sequence of item ids per user, oldest first. Users are numbered 1, 2, 3, ...
 
         Raises ValueError if there is no item, or unless ids are all integers or all strings.

@@ -1,7 +1,5 @@
 """Vectors of items from elsewhere, as of their texts or images: read, and matched with a data set's items by id."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Interactions as lines of JSON."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Small files beside the interactions: item names, and lists of ids."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable
 from pathlib import Path

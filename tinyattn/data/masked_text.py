@@ -1,7 +1,5 @@
 """Masked text: some tokens of a window are predicted, most of them hidden (Devlin et al. 2019, section 3.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Usual names of the columns of interaction tables; the first of each is suggested in errors."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

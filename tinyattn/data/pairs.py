@@ -1,7 +1,5 @@
 """Pairs of strings, one to read and one to write: read, split, encode, batch."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -126,19 +124,19 @@ class PairBatch(NamedTuple):
     def total(self) -> float:
         return float(np.sum(self.weight))
 
-    def slices(self, tokens: int) -> list[PairBatch]:
+    def slices(self, tokens: int) -> "list[PairBatch]":
         """The rows, by length, in slices of about `tokens` characters, read and written."""
         written = np.sum(self.weight, axis=1).astype(np.int64)
         return [self._take(rows, written) for rows in cut(self.lengths + written, tokens)]
 
-    def _take(self, rows: np.ndarray, written: np.ndarray) -> PairBatch:
+    def _take(self, rows: np.ndarray, written: np.ndarray) -> "PairBatch":
         m, n = int(np.max(self.lengths[rows])), int(np.max(written[rows]))
         return PairBatch(
             self.source[rows, :m], self.lengths[rows],
             self.written[rows, :n], self.targets[rows, :n], self.weight[rows, :n], self.rows[rows],
         )  # fmt: skip
 
-    def to(self, xp: Any) -> PairBatch:
+    def to(self, xp: Any) -> "PairBatch":
         return PairBatch(*transfer(self, xp))
 
 

@@ -1,7 +1,5 @@
 """Parquet files as lines of CSV, by pyarrow (extra `parquet`), so that everything else reads them as text."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

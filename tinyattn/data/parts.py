@@ -1,7 +1,5 @@
 """Data in three parts: training, validation, which chooses the epoch, and test."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

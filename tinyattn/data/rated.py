@@ -1,7 +1,5 @@
 """Ratings as a model reads them: user, item, time, and the user's other items; training batches of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,19 +31,19 @@ class RatingBatch(NamedTuple):
     def total(self) -> float:
         return float(len(self.users))
 
-    def slices(self, tokens: int) -> list[RatingBatch]:
+    def slices(self, tokens: int) -> "list[RatingBatch]":
         """Slices of about `tokens` ratings, sorted by user, so that few users are in two slices."""
         order = np.argsort(self.place, kind="stable")
         return [self._take(rows) for rows in np.array_split(order, -(-len(order) // tokens))]
 
-    def _take(self, rows: np.ndarray) -> RatingBatch:
+    def _take(self, rows: np.ndarray) -> "RatingBatch":
         distinct, place = np.unique(self.place[rows], return_inverse=True)
         ends = np.append(self.begins[1:], len(self.seen))
         begins, seen = lists(self.seen, self.begins[distinct], ends[distinct])
         users, items, bins, dev, ratings = (x[rows] for x in self[:5])
         return RatingBatch(users, items, bins, dev, ratings, place, begins, seen)
 
-    def to(self, xp: Any) -> RatingBatch:
+    def to(self, xp: Any) -> "RatingBatch":
         return RatingBatch(*transfer(list(self), xp))
 
 
@@ -69,7 +67,7 @@ class Rated:
     seen: np.ndarray          # (M,) item numbers
 
     @classmethod
-    def of(cls, data: Interactions) -> Rated:
+    def of(cls, data: Interactions) -> "Rated":
         """From interactions with ratings and times."""
         ratings, times = data.rated
         counts = np.concatenate([[0], data.lengths])

@@ -1,7 +1,5 @@
 """Splits of explicit ratings into training, validation and test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property

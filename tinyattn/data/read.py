@@ -1,7 +1,5 @@
 """Read interactions from files or standard input: any format of `FORMATS`, gzipped or not, or Parquet."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import stat
@@ -104,7 +102,7 @@ def read(
     return data
 
 
-def _refuse_other_units(parts: Sequence[_Part], times: np.ndarray) -> None:
+def _refuse_other_units(parts: "Sequence[_Part]", times: np.ndarray) -> None:
     """Raise DataError for a file whose times are dates in other units than those of the first file with dates."""
     rows = {part.path: times[part.rows] for part in parts if part.rows.start < part.rows.stop}
     units = {path: unit for path, some in rows.items() if (unit := unit_of(some))}

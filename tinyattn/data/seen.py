@@ -1,7 +1,5 @@
 """Which items each user has had, for look-ups of many (user, item) pairs at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

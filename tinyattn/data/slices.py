@@ -1,7 +1,5 @@
 """The rows of each batch, in a random order for each epoch, and slices of rows of uneven length."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

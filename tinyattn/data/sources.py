@@ -1,7 +1,5 @@
 """Where data comes from: a file, or a generator in a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -183,11 +181,11 @@ class TextSource(AnySource, made_as="grammar", nameless="text"):
     grammar = Grammar()
 
     @classmethod
-    def of(cls, path: str | None, name: None = None) -> TextSource:  # type: ignore[override]
+    def of(cls, path: str | None, name: None = None) -> "TextSource":  # type: ignore[override]
         return cls(None if path is None else Path(path))
 
     @classmethod
-    def from_config(cls, data: dict[str, Any]) -> TextSource:
+    def from_config(cls, data: dict[str, Any]) -> "TextSource":
         return cls(None if "grammar" in data else Path(data["path"]))
 
     @property

@@ -6,8 +6,6 @@
                      time:0.8..0.9 and time:2023-11-01..2023-12-01 are windows, and later interactions are not used
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable
@@ -40,7 +38,7 @@ class Split:
     targets: str = "first"    # the test items: each user's first in the window, or "all"
     repeats: str = "drop"     # are items of the history ranked? "drop" or "keep"
 
-    def measured(self, targets: str = "first", repeats: str = "drop") -> Split:
+    def measured(self, targets: str = "first", repeats: str = "drop") -> "Split":
         """The same parts, with these targets and candidates. Raises ValueError for all targets of leave-one-out."""
         for name, value, choices in (("targets", targets, TARGETS), ("repeats", repeats, REPEATS)):
             if value not in choices:
@@ -104,7 +102,7 @@ class Split:
         drop = {"valid": 2, "test": 1}[stage]
         return [self.data.sequence(u)[:-drop] for u in users.tolist()]
 
-    def sample(self, count: int, seed: int = 0) -> Split:
+    def sample(self, count: int, seed: int = 0) -> "Split":
         """The same data, with targets for `count` users only, drawn by `seed`. Raises ValueError for too few users."""
         users = self.evaluated
         if count > len(users):

@@ -1,7 +1,5 @@
 """The interactions of a file as columns, before they are ordered by user and time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -22,13 +20,13 @@ class Table(NamedTuple):
     labels: Ids | None = None                    # of one more column, where it was requested
 
     @classmethod
-    def of(cls, columns: dict[str, Column]) -> Table:
+    def of(cls, columns: dict[str, Column]) -> "Table":
         times, ratings = (columns[name].values() if name in columns else None for name in ("time", "rating"))
         ratings = None if ratings is None else ratings.astype(np.float64)
         labels = columns["label"].ids() if "label" in columns else None
         return cls(columns["user"].ids(), columns["item"].ids(), times, ratings, labels)
 
-    def rows(self, keep: np.ndarray) -> Table:
+    def rows(self, keep: np.ndarray) -> "Table":
         """The rows where `keep` (N,) is true, with the ids that are left."""
         return Table(*(None if part is None else _ids_of(*part, keep) if isinstance(part, tuple) else part[keep]
                        for part in self))  # type: ignore[arg-type]  # fmt: skip

@@ -1,7 +1,5 @@
 """Text: split, encode, cut into windows."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -69,10 +67,10 @@ class TextBatch(NamedTuple):
     def total(self) -> float:
         return float(np.sum(self.weight))
 
-    def slices(self, tokens: int) -> list[TextBatch]:
+    def slices(self, tokens: int) -> "list[TextBatch]":
         return [TextBatch(*(part[rows] for part in self)) for rows in cut(np.full(*self.ids.shape), tokens)]
 
-    def to(self, xp: Any) -> TextBatch:
+    def to(self, xp: Any) -> "TextBatch":
         return TextBatch(*transfer(self, xp))
 
 

@@ -1,7 +1,5 @@
 """Histories whose items have times, for models that read them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +25,7 @@ class TimedHistory:
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, part: slice) -> TimedHistory:
+    def __getitem__(self, part: slice) -> "TimedHistory":
         return TimedHistory(self.items[part], self.seconds[part])
 
 

@@ -1,7 +1,5 @@
 """Converts between the data's ids and the numbers 1, 2, 3, ... that models use (0 is padding)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any

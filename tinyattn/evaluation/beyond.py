@@ -4,8 +4,6 @@ They need the k best items of every evaluated user (`best_items`), and c_i, the 
 training. In the equations B_u are the items recommended to user u.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..data import Split

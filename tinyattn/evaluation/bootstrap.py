@@ -1,7 +1,5 @@
 """Bootstrap intervals of a mean over users, and of the difference between two models on the same users."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A rank needs two counts, of the items that score higher than the target and of t
 a few items: those of the history, which are no candidates, and drawn candidates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

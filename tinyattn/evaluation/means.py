@@ -1,7 +1,5 @@
 """Means over seeds, compared by Student's t: their difference, its interval, and how likely chance alone makes it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

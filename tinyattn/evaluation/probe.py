@@ -1,7 +1,5 @@
 """Linear probes: the accuracy of a linear map from a model's states to labels (Alain & Bengio 2016)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -9,8 +9,6 @@ A split by time with all targets of its window has Recall@k and NDCG@k of severa
 Sampled metrics are much higher than full ones, and may order models differently (Krichene & Rendle 2020).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from numbers import Integral

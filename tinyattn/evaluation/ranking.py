@@ -4,8 +4,6 @@ Ranks are mean ranks, and may end in a half. An item is among the first k when o
 it: rank < k + 1, which is rank <= k for whole ranks.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

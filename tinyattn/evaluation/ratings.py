@@ -1,7 +1,5 @@
 """Errors of predicted ratings, and two closed-form baselines."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Parts of the evaluated users, to see for whom a model is good."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The paper's ablations of SASRec, and its table of lengths (Kang & McAuley 2018, tables IV and V)."""
 
-from __future__ import annotations
-
 import statistics
 from typing import Any
 

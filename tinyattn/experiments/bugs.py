@@ -1,7 +1,5 @@
 """Bugs that train: every known bug of the ops of a SASRec, one at a time, and what it does to training."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import warnings

@@ -1,7 +1,5 @@
 """The files that experiments read, in the folder that --data names: `user item` lines, oldest first."""
 
-from __future__ import annotations
-
 from .experiment import Dataset
 
 ML_1M = Dataset("MovieLens 1M", file="ml-1m.txt.gz")

@@ -1,7 +1,5 @@
 """SASRec, a recurrent network and a Markov chain on ever shorter histories."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 A run, one row from one seed, writes one JSON file; tables and pictures are made from these files alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,7 +56,7 @@ class Dataset:
             data = data.first_users(self.users).k_core(1)                # drops items of other users
         return (data if self.newest is None else data.newest(self.newest + 2)), None     # two: validation and test
 
-    def quick(self) -> Dataset:
+    def quick(self) -> "Dataset":
         world = None if self.world is None else replace(self.world, users=QUICK_USERS)
         return replace(self, world=world, users=QUICK_USERS)
 
@@ -73,7 +71,7 @@ class TaskData:
     def missing(self, folder: Path | None) -> None:
         """None: sequences are generated."""
 
-    def quick(self) -> TaskData:
+    def quick(self) -> "TaskData":
         return replace(self, task=replace(self.task, sequences=QUICK_SEQUENCES, held_out=QUICK_SEQUENCES))
 
 
@@ -103,11 +101,11 @@ class Experiment:
     question: str                       # the question and the setting: the page's first paragraph
     datasets: Mapping[str, Dataset | TaskData]
     rows: dict[str, Row]
-    page: Callable[[Experiment, Results], str]
+    page: "Callable[[Experiment, Results], str]"
     protocols: tuple[str, ...] = ("full",)
     ks: tuple[int, ...] = (5, 10)       # cut-offs of metrics
     per_user: bool = False              # write each user's rank under full ranking, for paired differences?
-    pictures: Callable[[Experiment, Results], dict[str, Picture]] | None = None    # beside the page, by file name
+    pictures: "Callable[[Experiment, Results], dict[str, Picture]] | None" = None    # beside the page, by file name
     also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> more JSON of a run
     is_whole: Callable[[dict[str, Any]], bool] | None = None     # is the JSON of `also` complete?
     # (row, model, split, train_and_measure) -> JSON of a run. It calls the last of these; if that raises, the JSON may
@@ -141,7 +139,7 @@ class Experiment:
         turns.sort(key=lambda run: self.rows[run[0]].late)
         return [(key, self.first_seed + turn) for key, turn in turns]
 
-    def quick(self) -> Experiment:
+    def quick(self) -> "Experiment":
         """The same experiment in minutes, to try it out: little data, two epochs, one seed."""
 
         def shorter(row: Row) -> Row:

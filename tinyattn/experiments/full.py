@@ -1,7 +1,5 @@
 """Losses and models under full ranking: one negative, many negatives, all items."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .datasets import BEAUTY, ML_1M

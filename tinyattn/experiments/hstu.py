@@ -1,7 +1,5 @@
 """HSTU beside SASRec: what a bias of times brings, and what attention without softmax brings, each alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tasks that distinguish kinds of sequence models: recall, induction, copying, counting, also on longer sequences."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from dataclasses import replace

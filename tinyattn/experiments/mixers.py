@@ -1,7 +1,5 @@
 """SASRec with each mixer in the place of attention, on histories of 50 and of 200 items."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

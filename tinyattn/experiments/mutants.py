@@ -4,8 +4,6 @@ The rules are those of `benchmarks/mutation.py`; 53 of their mutants change the 
 default world by more than a thousandth, and do not raise.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Differences between two rows of an experiment, over users and over seeds; ranks and lists as text."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from base64 import b64decode, b64encode

@@ -1,7 +1,5 @@
 """The contents of an experiment's pictures, as plain numbers; `tinyattn.show` draws them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

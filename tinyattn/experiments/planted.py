@@ -1,7 +1,5 @@
 """Planted truth: generated worlds with a known best ranking, and the models that come near it."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 from functools import cache

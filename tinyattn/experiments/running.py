@@ -1,7 +1,5 @@
 """Carry out an experiment: one JSON file a run, runs in parallel processes, interruptions resumed."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Every model among 100 sampled items, beside published numbers."""
 
-from __future__ import annotations
-
 import statistics
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Seconds an epoch of three networks of equal size (Kang & McAuley 2018, section IV-G, "training efficiency")."""
 
-from __future__ import annotations
-
 import statistics
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The effect of a split by time: the same models tested on each user's last item, and on items after one moment."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of an experiment's runs, in Markdown."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """Validation of a run's file, which may be damaged or of another version."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """A trained model for use elsewhere: parameters, a graph, or a table. A new form is a line in FORMS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ An entry takes NumPy's result `host`, for its shape and dtype, then the function
 values or constants. It returns the result's graph value.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

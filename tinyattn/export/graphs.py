@@ -5,8 +5,6 @@ multiple of 5 in the other becomes that multiple of the number of histories, whi
 constant repeated for each history is expanded. Any other difference is refused.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any, NamedTuple
 

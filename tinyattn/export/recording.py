@@ -10,8 +10,6 @@ looks its value up in x, and each write into it is forwarded to x. A loop over t
 the first axis are stored separately until all of x is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -35,7 +33,7 @@ class Recorded:
     __hash__ = None  # type: ignore[assignment]
     __array_ufunc__ = None                                   # ndarray + Recorded calls Recorded.__radd__
 
-    def __init__(self, host: np.ndarray, content: Content | None = None, of: tuple[Recorded, Any] | None = None):
+    def __init__(self, host: np.ndarray, content: Content | None = None, of: "tuple[Recorded, Any] | None" = None):
         self.host = host
         self._content: Content | None = host if content is None and of is None else content
         self._of = of                                        # (x, key): this is x[key]; or (x, a ViewMap of x)
@@ -63,7 +61,7 @@ class Recorded:
         return self._content
 
     @property
-    def _memory(self) -> Recorded:
+    def _memory(self) -> "Recorded":
         """This array, or the array whose memory this view shares."""
         return self if self._of is None else self._of[0]._memory
 
@@ -116,19 +114,19 @@ class Recorded:
     def tolist(self) -> Any:
         return self._number(lambda host: host.tolist())
 
-    def reshape(self, *shape: Any) -> Recorded:
+    def reshape(self, *shape: Any) -> "Recorded":
         return module.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
 
-    def swapaxes(self, one: int, two: int) -> Recorded:
+    def swapaxes(self, one: int, two: int) -> "Recorded":
         return module.swapaxes(self, one, two)
 
-    def astype(self, dtype: Any, copy: bool = True) -> Recorded:
+    def astype(self, dtype: Any, copy: bool = True) -> "Recorded":
         return Recorded(self.host.astype(dtype), cast(self.content, np.dtype(dtype)))
 
-    def copy(self) -> Recorded:
+    def copy(self) -> "Recorded":
         return Recorded(self.host.copy(), None if self.constant else self.content)
 
-    def __getitem__(self, key: Any) -> Recorded:
+    def __getitem__(self, key: Any) -> "Recorded":
         if places := _arrays(key if isinstance(key, tuple) else (key,)):
             known = self.constant and all(part.constant for part in places)
             return Recorded(self.host[_each("host", key)], None if known else get(self.content, _each("content", key)))
@@ -141,7 +139,7 @@ class Recorded:
         self.write(_each("content", key), new)
         self.host[key] = value.host if isinstance(value, Recorded) else value
 
-    def assign(self, result: Recorded) -> Recorded:
+    def assign(self, result: "Recorded") -> "Recorded":
         """Write a result into this array, as `out=` does."""
         self.write(..., cast(result.content, self.dtype))
         self.host[...] = result.host

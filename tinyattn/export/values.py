@@ -1,7 +1,5 @@
 """Values of an ONNX graph, and operations on values and constants: cast, reshape, read or write a part."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +30,7 @@ def _caller() -> str:
 class Value(NamedTuple):
     """The result of an operator of the graph, or a parameter or an input."""
 
-    graph: Graph
+    graph: "Graph"
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

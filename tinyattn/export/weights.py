@@ -1,7 +1,5 @@
 """The parameters of a model, and the table of a model that scores all histories alike."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -5,8 +5,6 @@ into the inner map of a feed-forward network with ReLU. Outputs, weights and gra
 rounding; tests/fast/test_block.py compares them.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Attention under a pattern: only the pattern's blocks of pairs are computed."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..backend import Array, get_xp

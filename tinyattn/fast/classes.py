@@ -1,7 +1,5 @@
 """Cross-entropy over many classes in tiles (Wijmans et al. 2024): no array has all logits."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..backend import Array, get_xp, is_numpy

@@ -13,8 +13,6 @@ For one history, the overhead of NumPy's calls dominates, so this file makes few
 In the last block only the last token has a query. The definition is `SASRecNetwork.last_state`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple

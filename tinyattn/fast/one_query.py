@@ -1,7 +1,5 @@
 """Multi-head attention of one query per sequence, without computing keys and values. For inference."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

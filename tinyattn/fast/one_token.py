@@ -9,8 +9,6 @@ For one token, the overhead of NumPy's calls dominates, so this file makes few c
 The newest token looks at all cached tokens, so no mask is needed. The definition is `Stack.extend`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

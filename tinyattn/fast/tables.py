@@ -1,7 +1,5 @@
 """Gradients of tables of which a batch reads few rows, or reads rows in order."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Full attention in tiles: the weights are the only array of n m numbers, and long sequences do not keep them."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..backend import Array

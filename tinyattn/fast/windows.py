@@ -1,7 +1,5 @@
 """A sliding window: only the pairs within it are computed, in time and memory of n · window."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..backend import Array

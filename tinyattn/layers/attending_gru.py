@@ -1,7 +1,5 @@
 """A GRU that looks at a memory before each step: the decoder of Bahdanau, Cho & Bengio (2015, section 3.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A GRU that reads forward and another that reads backward (Schuster & Paliwal 1997; Bahdanau et al. 2015, 3.2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

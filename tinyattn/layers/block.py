@@ -14,8 +14,6 @@ have the same parameters, so that one set can run in all these forms; `ligr` add
 inference, the same lines compute one row of each sequence after the mixer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -39,7 +37,7 @@ from .rows import gather_rows
 
 
 def pre_block(
-    block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
+    block: "Block", p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
 ) -> tuple[Array, BlockCache]:
     """x + dropout(attention(LN(x))), then x + dropout(ffn(LN(x))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     h, norm_1 = block.norm.forward(p["norm_1"], x)
@@ -56,7 +54,7 @@ def pre_block(
     return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
-def pre_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
+def pre_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `pre_block`: at each residual the gradient goes both ways and is added. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, block.rate)
     dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
@@ -71,7 +69,7 @@ def pre_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tu
 
 
 def post_block(
-    block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
+    block: "Block", p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
 ) -> tuple[Array, BlockCache]:
     """LN(x + dropout(attention(x))), then LN(x + dropout(ffn(x))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     a, attention = block.mixer.mix(p["attention"], x, at=at, **context)
@@ -85,7 +83,7 @@ def post_block(
     return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
-def post_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
+def post_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `post_block`: every path, residuals too, passes the norms. -> dx, grads."""
     du, norm_2 = block.norm.backward(p["norm_2"], dy, cache.norm_2)
     df = dropout_backward(du, cache.keep_2, block.rate)
@@ -100,7 +98,7 @@ def post_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> t
 
 
 def sasrec_block(
-    block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
+    block: "Block", p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
 ) -> tuple[Array, BlockCache]:
     """q = LN(x), u = q + attention(q, x); h = LN(u), y = h + ffn(h). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     q, norm_1 = block.norm.forward(p["norm_1"], x)
@@ -114,7 +112,7 @@ def sasrec_block(
     return y, BlockCache(norm_1, attention, None, norm_2, ffn, keep_2)
 
 
-def sasrec_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
+def sasrec_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `sasrec_block`: x is read by the norm and, raw, by keys and values. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, block.rate)
     dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)

@@ -1,7 +1,5 @@
 """What a block remembers of a forward, whatever its form."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..backend import Array

@@ -7,8 +7,6 @@ In cross-attention queries come from the tokens of the decoder, keys and values 
 Every block of a decoder reads the same memory, so its gradient is the sum of the gradients from all blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -39,7 +37,7 @@ class DecoderBlockCache(NamedTuple):
 
 
 def pre_decoder_block(
-    block: DecoderBlock, p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
+    block: "DecoderBlock", p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
 ) -> tuple[Array, DecoderBlockCache]:
     """x + f(LN(x)) three times. The memory comes normalised, so cross-attention normalises queries alone.
 
@@ -63,7 +61,7 @@ def pre_decoder_block(
 
 
 def pre_decoder_block_backward(
-    block: DecoderBlock, p: Any, dy: Array, cache: DecoderBlockCache
+    block: "DecoderBlock", p: Any, dy: Array, cache: DecoderBlockCache
 ) -> tuple[Array, Array, dict[str, Any]]:
     """The mirror of `pre_decoder_block`: at each residual the gradient goes both ways. -> dx, dmemory, grads."""
     df = dropout_backward(dy, cache.keep_3, block.rate)
@@ -83,7 +81,7 @@ def pre_decoder_block_backward(
 
 
 def post_decoder_block(
-    block: DecoderBlock, p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
+    block: "DecoderBlock", p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
 ) -> tuple[Array, DecoderBlockCache]:
     """LN(x + f(x)) three times. Shapes: x (B, n, D), memory (B, m, D) -> y (B, n, D), cache."""
     a, attention = block.mixer.forward(p["attention"], x, mask=mask, slots=slots)
@@ -101,7 +99,7 @@ def post_decoder_block(
 
 
 def post_decoder_block_backward(
-    block: DecoderBlock, p: Any, dy: Array, cache: DecoderBlockCache
+    block: "DecoderBlock", p: Any, dy: Array, cache: DecoderBlockCache
 ) -> tuple[Array, Array, dict[str, Any]]:
     """The mirror of `post_decoder_block`: every path, residuals too, passes the norms. -> dx, dmemory, grads."""
     du, norm_3 = block.norm.backward(p["norm_3"], dy, cache.norm_3)

@@ -1,7 +1,5 @@
 """A linear map with its parameters, and the initialisation that all weight matrices share."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

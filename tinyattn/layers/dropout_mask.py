@@ -1,7 +1,5 @@
 """Dropout as layers use it: the mask is drawn here and travels in the cache."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..backend import Array

@@ -1,7 +1,5 @@
 """The position-wise feed-forward network: the same two-layer network for every token."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -10,8 +10,6 @@ The covariance is ELU(y) + 1. A block returns its root, the standard deviation, 
 The released code uses one LayerNorm for both streams after attention; here each stream has one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Rows that grow at their end: keys and values of past tokens, with room for later ones."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -22,7 +20,7 @@ class GrowingRows(NamedTuple):
     unclaimed: list[bool]            # empty after the first `append`
 
     @classmethod
-    def none(cls, like: Array) -> GrowingRows:
+    def none(cls, like: Array) -> "GrowingRows":
         """No rows, of the width and dtype of `like` (..., n, d)."""
         return cls(like[..., :0, :], 0, 0, [])
 
@@ -37,7 +35,7 @@ class GrowingRows(NamedTuple):
         *lead, _, d = self.buffer.shape
         return math.prod(lead) * (self.stop - self.first) * d * int(self.buffer.dtype.itemsize)
 
-    def append(self, x: Array) -> GrowingRows:
+    def append(self, x: Array) -> "GrowingRows":
         """These rows and then x. Shapes: x (..., n, d)."""
         n, (buffer, first, stop, unclaimed) = x.shape[-2], self
         if stop + n > buffer.shape[-2] or not _claim(unclaimed):
@@ -48,7 +46,7 @@ class GrowingRows(NamedTuple):
         buffer[..., stop : stop + n, :] = x
         return GrowingRows(buffer, first, stop + n, [True])
 
-    def newest(self, n: int | None) -> GrowingRows:
+    def newest(self, n: int | None) -> "GrowingRows":
         """The last n rows; None: all. The others are dropped when the buffer is next copied."""
         return self if n is None else self._replace(first=max(self.first, self.stop - n))
 

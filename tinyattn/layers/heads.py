@@ -1,7 +1,5 @@
 """Tokens split into heads, and heads merged into tokens; heads of keys and values that several heads share."""
 
-from __future__ import annotations
-
 from ..backend import Array, get_xp
 
 

@@ -4,8 +4,6 @@ By Zhai et al. 2024 ("Actions Speak Louder than Words", arXiv 2402.17152, equati
 and values pass SiLU as well (`MultiHead.activated`), and the paper's mechanism is `pointwise`; any other will do.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ LiGR is by Borisyuk et al. 2025 ("From Features to Transformers: Redefining Rank
 2502.03417); this is its form in eSASRec (Tikhonovich et al. 2025, arXiv 2508.06450).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +20,10 @@ class LiGRCache(NamedTuple):
 
     norm_1: Any
     attention: Any                   # the mixer's cache
-    gated_1: GatedCache
+    gated_1: "GatedCache"
     norm_2: Any
     feed_forward: Any
-    gated_2: GatedCache
+    gated_2: "GatedCache"
 
 
 class GatedCache(NamedTuple):

@@ -4,8 +4,6 @@ Attention caches keys and values (with a causal mask, later tokens do not change
 `lstmn` the states of all tokens.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 

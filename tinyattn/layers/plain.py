@@ -3,8 +3,6 @@
 It is for comparison with `pre` (Kang & McAuley 2018, section IV-F, ablation "remove residual connections").
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..backend import Array

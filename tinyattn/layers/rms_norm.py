@@ -1,7 +1,5 @@
 """RMSNorm with its parameter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Single rows of sequences, for inference; and the rows of a table that a batch reads."""
 
-from __future__ import annotations
-
 from ..backend import Array, get_xp
 from ..forms import replaceable
 from ..ops import embedding_backward

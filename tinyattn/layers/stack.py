@@ -6,8 +6,6 @@
 Parameters are a list with one tree per block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

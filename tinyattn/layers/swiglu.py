@@ -1,7 +1,5 @@
 """SwiGLU: a feed-forward network with gated hidden units (Shazeer 2020)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """From scores to the best items that may be recommended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Set
 from numbers import Integral
 from typing import Any

@@ -1,7 +1,5 @@
 """Cross-entropy, the loss of models that choose among classes: items, tokens, characters or labels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

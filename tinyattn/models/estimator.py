@@ -1,7 +1,5 @@
 """The base of all models: options, saving, loading."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -27,7 +25,7 @@ class Estimator:
     criterion: ClassVar[str]                 # the metric that chooses the epoch
     vocabularies: ClassVar[tuple[str, ...]] = ()       # each is a Vocabulary, set by fit and load
     attends: bool = False                    # does it have `attention`?
-    models: ClassVar[dict[str, type[Estimator]]] = {}  # MODELS, which models/__init__.py fills in
+    models: ClassVar[dict[str, "type[Estimator]"]] = {}  # MODELS, which models/__init__.py fills in
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]      # the constructor's
 
     def __new__(cls, *values: Any, **options: Any) -> Self:

@@ -4,8 +4,6 @@ An item's effect is defined by leaving it out and scoring again. Attention and g
 attention weights need not explain the output (Jain & Wallace 2019, Attention is not Explanation).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -8,8 +8,6 @@ can be recommended, by what the adapter learned from others. I begins at 0, wher
 (DropoutNet, Volkovs et al. 2017, also adds what content gives to what interactions give.)
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..backend import Array, asarray, get_xp

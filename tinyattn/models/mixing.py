@@ -1,7 +1,5 @@
 """The parts of SASRec's and the decoder's blocks, which options choose."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, cast

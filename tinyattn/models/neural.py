@@ -1,7 +1,5 @@
 """Base of the neural recommenders: fit, score, attend."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Base of the next-item networks: a state for every position is compared with every item's embedding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

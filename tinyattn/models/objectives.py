@@ -4,8 +4,6 @@ An objective is `forward(h, E, batch, **its options) -> loss, saved` and `backwa
 scored`. The gradient of E is `scored.alone()`, or, where E is the input's table too, `scored.with_reading(ids, dx)`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

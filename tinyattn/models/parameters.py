@@ -1,7 +1,5 @@
 """Parameters and other arrays to files by name, and back."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any

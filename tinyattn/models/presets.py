@@ -1,7 +1,5 @@
 """Models as their papers trained them: `tinyattn train --preset NAME`, or `SASRec(**PRESETS["esasrec"].options)`."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..options import one_of

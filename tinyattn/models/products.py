@@ -5,8 +5,6 @@ the targets of neighbours lie in a few tiles. All compared scores come from the 
 differently and break ties of equal embeddings.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..evaluation import LazyScores, NaNScoreError

@@ -1,7 +1,5 @@
 """Base of the recommenders: fit, recommend, evaluate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 

@@ -1,7 +1,5 @@
 """The folder of a training run: its configuration, checkpoint, history, model and metrics."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """Base of the models in transformers/: fit, validate, evaluate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 

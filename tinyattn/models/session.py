@@ -5,8 +5,6 @@ none. SASRec's learned positions count from the newest item and move with each n
 The same holds for a history longer than `maxlen`, whose oldest items drop out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -58,7 +56,7 @@ class Session:
             self._scores = None
         return self
 
-    def copy(self) -> Session:
+    def copy(self) -> "Session":
         """An independent session with this history."""
         session = object.__new__(type(self))
         vars(session).update(vars(self))

@@ -1,7 +1,5 @@
 """Training that starts from a trained model: known items and users keep their rows, new ones begin fresh."""
 
-from __future__ import annotations
-
 from types import EllipsisType
 from typing import Any
 

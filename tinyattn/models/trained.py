@@ -1,7 +1,5 @@
 """Base of the models that are trained by gradient steps: they train, resume, and keep their parameters."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields

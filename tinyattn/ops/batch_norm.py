@@ -1,7 +1,5 @@
 """Batch normalisation: each feature is centred and scaled over the rows of a batch (Ioffe & Szegedy 2015)."""
 
-from __future__ import annotations
-
 import math
 
 from ..backend import Array, get_xp

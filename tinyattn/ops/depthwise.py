@@ -1,7 +1,5 @@
 """Convolution of each channel alone: one kernel per channel, without mixing."""
 
-from __future__ import annotations
-
 from ..backend import Array, get_xp
 from .shapes import expect
 

@@ -1,7 +1,5 @@
 """Who may look at whom: as a boolean array, True = may look, or as a `Mask`, whose fields say what it is."""
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

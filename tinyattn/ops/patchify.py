@@ -4,8 +4,6 @@ A linear map of patches is a convolution whose kernel and stride are as large as
 overlap: `patchify(x, P) @ W.reshape(P * P * C, D)` is, at every P-th row and column, `conv2d(x, W, "valid")`.
 """
 
-from __future__ import annotations
-
 from ..backend import Array
 from .shapes import expect
 

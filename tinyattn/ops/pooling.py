@@ -1,7 +1,5 @@
 """Pooling: the largest number among neighbouring tokens, feature by feature."""
 
-from __future__ import annotations
-
 from ..backend import Array, get_xp
 from .shapes import expect
 

@@ -1,7 +1,5 @@
 """Checks of shapes, and the few small operations that ops share."""
 
-from __future__ import annotations
-
 import math
 import sys
 from functools import cache, lru_cache

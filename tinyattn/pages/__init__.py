@@ -1,7 +1,5 @@
 """Complete algorithms in NumPy alone, one per file: nothing here is imported by the library, nor imports it."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

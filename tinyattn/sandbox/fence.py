@@ -3,8 +3,6 @@
 Nothing here can be taken back by the process, whatever it runs. Linux on x86-64 or 64-bit ARM, with Landlock (5.13).
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

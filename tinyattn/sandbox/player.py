@@ -3,8 +3,6 @@
 It speaks wire.py on its standard input and output, and knows nothing of what is asked of an answer or expected of it.
 """
 
-from __future__ import annotations
-
 import json
 import linecache
 import os

@@ -1,7 +1,5 @@
 """The parent's side: start processes that run answers, call them in time, end them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -59,13 +57,13 @@ class Room:
         self.process: subprocess.Popen[bytes] | None = None
         self.peer: _Watched | None = None
 
-    def __enter__(self) -> Room:
+    def __enter__(self) -> "Room":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def start(self) -> _Watched:
+    def start(self) -> "_Watched":
         """The process's connection; a new one, if there is none. Raises EndedError where it does not start."""
         if self.peer is None:
             limits = self.limits
@@ -101,7 +99,7 @@ class Room:
             self.process.wait()
         self.process = self.peer = None
 
-    def during(self, seconds: float, until: float, work: Callable[[_Watched], Any]) -> Any:
+    def during(self, seconds: float, until: float, work: "Callable[[_Watched], Any]") -> Any:
         """`work(peer)`, in `seconds` of the process's computing, and before `until`. Ends the process where it fails.
 
         Raises `too_long` and EndedError, and the errors of the answer.

@@ -5,8 +5,6 @@ with strings as keys, arrays of numbers, and functions, which stay where they ar
 whose call is a message there and one back. Anything else arrives as an object that has only the name of its type.
 """
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import inspect
@@ -33,7 +31,7 @@ class WireError(Exception):
 class Remote:
     """A function of the other process. `signature` is its own, or (*args, **kwargs)."""
 
-    def __init__(self, peer: Peer, number: int, name: str = "", signature: Any = None):
+    def __init__(self, peer: "Peer", number: int, name: str = "", signature: Any = None):
         self._peer, self._number, self.__name__ = peer, number, name if name.isidentifier() else "f"
         if signature is not None:
             self.__signature__ = _signature(signature)

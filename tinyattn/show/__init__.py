@@ -1,7 +1,5 @@
 """Figures, and `trace`, which shows every intermediate. matplotlib is imported when the first figure is drawn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .animation import animate, looking_picture

@@ -1,7 +1,5 @@
 """Animated GIFs: the steps of a trace, or the attention of each token."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Any array as a figure: bars for a vector, a heat map for a matrix, small maps side by side for more axes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attention weights as heat maps: which query attends to which key."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The pictures of a run: training curves, and bars that compare a model with the baselines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pictures of an experiment's runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -9,8 +9,6 @@ By the chain rule ∂L/∂w = Σ dX ⊙ ∂X/∂w if w acts on the loss only thr
 Σ dX ⊙ ∂X/∂w is the part through X.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import math

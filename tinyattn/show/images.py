@@ -1,7 +1,5 @@
 """Pictures of the attention of models of images."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

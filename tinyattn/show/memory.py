@@ -1,7 +1,5 @@
 """Give allocated memory a fixed value, so that a trace does not show arbitrary numbers."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

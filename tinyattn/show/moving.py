@@ -1,7 +1,5 @@
 """A derivation as a film: terms and numbers slide from each step to the next."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterable, Iterator

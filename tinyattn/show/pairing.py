@@ -1,7 +1,5 @@
 """Match backward calls with forward calls, and gradients with the values they belong to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -5,8 +5,6 @@ these sources are its parents, and from then on it is a source itself. Python nu
 a line reads, or makes of arrays, are parents of everything that the line makes. The condition of an `if` is no parent.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import linecache

@@ -5,8 +5,6 @@ the values of the names that the finished line assigned, and arrays whose bytes 
 The recorded code is not modified; memory that it allocates holds NaN until it is filled.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The records of a run: entries (values), and the calls that made them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +19,7 @@ class Entry:
                                # "implied" (from a cache; no line computes it)
     value: np.ndarray          # a read-only copy
     dtype: str                 # "float" for a Python float
-    call: Call
+    call: "Call"
     line: int                  # the first of the statement
     text: str                  # of the statement
 
@@ -37,10 +35,10 @@ class Call:
     name: str
     file: str
     line: int                                              # of its def
-    parent: Call | None
+    parent: "Call | None"
     called_at: tuple[int, str]                             # line and text of the calling statement
     label: str = ""                                        # its name, with #2 for a second call by the parent
-    steps: list[Entry | Call] = field(default_factory=list)
+    steps: "list[Entry | Call]" = field(default_factory=list)
     inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array passed in, by dotted name
     outputs: dict[str, np.ndarray] = field(default_factory=dict)   # every array returned
     renamed: dict[str, np.ndarray] = field(default_factory=dict)   # other names of values listed elsewhere
@@ -55,7 +53,7 @@ class Call:
     def path(self) -> str:
         return self.label if self.parent is None else f"{self.parent.path}.{self.label}"
 
-    def outer(self) -> Iterator[Call]:
+    def outer(self) -> "Iterator[Call]":
         """The calls around this one, from the inside."""
         if self.parent is not None:
             yield self.parent
@@ -65,7 +63,7 @@ class Call:
         for step in self.steps:
             yield from step.entries() if isinstance(step, Call) else (step,)
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> "Iterator[Call]":
         yield self
         for step in self.steps:
             if isinstance(step, Call):

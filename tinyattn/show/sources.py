@@ -1,7 +1,5 @@
 """Read source lines: the statement on a line, the names it assigns, and the names of a function's results."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import linecache

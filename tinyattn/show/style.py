@@ -1,7 +1,5 @@
 """One style for all figures, for print and for the colour-blind. matplotlib is imported when first needed."""
 
-from __future__ import annotations
-
 import contextlib
 import html
 import io

@@ -1,7 +1,5 @@
 """A trace in a notebook: nested calls that fold, without scripts and downloads."""
 
-from __future__ import annotations
-
 from html import escape
 
 from .records import Call, Entry

@@ -1,7 +1,5 @@
 """`Trace`, the result of `trace`: values by step or by name, tables, source lines, figures."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -145,7 +143,7 @@ class Trace:
             raise KeyError(f"no call {name!r} was made{_near(name, [c.label for c in self._calls()])}")
         return calls
 
-    def _find(self, name: str) -> Match:
+    def _find(self, name: str) -> "Match":
         """The value of that name. Raises UnknownNameError for none, and for several."""
         matches = self._candidates(name)
         if name == "weights" and not any(m.main for m in matches):
@@ -160,7 +158,7 @@ class Trace:
             raise UnknownNameError(f"{name!r} stands for {len(several)} values; say which", self._listing(matches))
         return next((m for m in matches if m.main), matches[0])
 
-    def _candidates(self, name: str) -> list[Match]:
+    def _candidates(self, name: str) -> "list[Match]":
         """Values that the name may mean, in order: at most one for a call and its inner calls."""
         matches: dict[Call, Match] = {}
         for entry in self.all(name):
@@ -172,7 +170,7 @@ class Trace:
                     matches[call] = Match(call, local, value, call.listed.get(local), call.parent is None)
         return [m for call, m in matches.items() if not any(outer in matches for outer in call.outer())]
 
-    def _listing(self, matches: list[Match]) -> list[str]:
+    def _listing(self, matches: "list[Match]") -> list[str]:
         """A line for each value: its unique name, and its origin."""
         matches = list({id(m.value): m for m in reversed(matches)}.values())[::-1]
         shown = matches if len(matches) <= LISTED else matches[: LISTED - 1]
@@ -180,7 +178,7 @@ class Trace:
         lines = aligned(rows, left=(0, 1, 2)) if rows else []
         return lines if shown is matches else [*lines, f"... and {len(matches) - len(shown)} more"]
 
-    def _unique_name(self, match: Match) -> str:
+    def _unique_name(self, match: "Match") -> str:
         """An expression for this value alone: a name after one call or two, else its step, or its whole path."""
         outer = list(match.call.outer())
         one = [form for call in (match.call, *outer) for form in (call.name, call.label)]

@@ -1,7 +1,5 @@
 """One step of a trace: its source lines and its numbers."""
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A trace in a terminal: a line for each entry, calls as a tree."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby

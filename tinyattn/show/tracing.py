@@ -4,8 +4,6 @@ Every value with a name in the source is kept, under that name and with the line
 functions from outside, so it traces other functions as well.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 from collections.abc import Callable

@@ -12,8 +12,6 @@ Every operation hands sources on by its index rule:
 Any other function is not known: its name stands among the sources of what it made.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable
@@ -31,7 +29,7 @@ H = 1e-6                               # the nudge, relative to the number
 class Sources(dict[Any, float]):
     """{(step, entry): slope}: the listed numbers that a number was made of. A function without a rule is a name."""
 
-    def __add__(self, other: Any) -> Sources:
+    def __add__(self, other: Any) -> "Sources":
         if not other or not self:
             return self or other or EMPTY
         total = Sources(self)
@@ -41,18 +39,18 @@ class Sources(dict[Any, float]):
 
     __radd__ = __add__                 # sums begin with 0
 
-    def __mul__(self, factor: float) -> Sources:
+    def __mul__(self, factor: float) -> "Sources":
         return Sources((place, slope * factor) for place, slope in self.items()) if self else self
 
     __rmul__ = __mul__
 
-    def __sub__(self, other: Any) -> Sources:
+    def __sub__(self, other: Any) -> "Sources":
         return self + other * -1.0
 
-    def __rsub__(self, other: Any) -> Sources:
+    def __rsub__(self, other: Any) -> "Sources":
         return self * -1.0 + other
 
-    def __truediv__(self, number: float) -> Sources:
+    def __truediv__(self, number: float) -> "Sources":
         return self * (1 / number)
 
     @property
@@ -68,7 +66,7 @@ _clean = np.frompyfunc(lambda x: x if isinstance(x, Sources) else EMPTY, 1, 1)  
 class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
     """`values`, and `sources` of the same shape. `run` notes what leaves as a Python number, and what is lost."""
 
-    _all: ClassVar[WeakSet[Tracked]] = WeakSet()
+    _all: ClassVar["WeakSet[Tracked]"] = WeakSet()
     __hash__ = object.__hash__
 
     def __init__(self, values: Any, sources: Any, run: Any) -> None:
@@ -103,14 +101,14 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
     def flatten(self, *order: Any) -> Any:
         return np.ravel(self, *order).copy()
 
-    def copy(self, *order: Any) -> Tracked:
+    def copy(self, *order: Any) -> "Tracked":
         return Tracked(self.values.copy(*order), self.sources, self.run)
 
-    def astype(self, dtype: Any, copy: bool = True, **how: Any) -> Tracked:
+    def astype(self, dtype: Any, copy: bool = True, **how: Any) -> "Tracked":
         values = self.values.astype(dtype, copy=copy, **how)
         return self if values is self.values else Tracked(values, self.sources, self.run)
 
-    def view(self, dtype: Any) -> Tracked:
+    def view(self, dtype: Any) -> "Tracked":
         """Complex numbers as pairs of real ones, or the reverse; both of a pair count for both."""
         values, old = self.values.view(dtype), self.sources * math.nan
         if values.dtype.itemsize < self.values.dtype.itemsize:
@@ -167,7 +165,7 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
 
     # ---- indexing
 
-    def __getitem__(self, index: Any) -> Tracked:
+    def __getitem__(self, index: Any) -> "Tracked":
         sources, chosen = self.sources[plain(index)], _of_index(self.shape, index)
         return Tracked(self.values[plain(index)], sources if chosen is None else np.add(sources, chosen), self.run)
 

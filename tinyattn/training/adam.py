@@ -1,7 +1,5 @@
 """Adam (Kingma & Ba 2015, algorithm 1) on one flat vector of parameters."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """AdamW: Adam with weight decay that does not pass through the moments (Loshchilov & Hutter 2019, algorithm 2)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

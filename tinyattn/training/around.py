@@ -1,7 +1,5 @@
 """What surrounds the steps of a run: checkpoints, divergence, Ctrl-C, ranks and progress. The loop knows none of it."""
 
-from __future__ import annotations
-
 import math
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The interface of batches, whatever they hold: interactions, text, images."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol, Self
 
 from ..backend import Array

@@ -1,7 +1,5 @@
 """Clipping: a gradient that is longer than allowed keeps its direction and gets the allowed length."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..backend import Array

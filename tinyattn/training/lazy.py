@@ -6,8 +6,6 @@ Adam updates every parameter at every step: without a gradient m and v decay, an
 for about a hundred steps. With 57,000 items and a thousand in a batch, these updates take nearly all the time.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

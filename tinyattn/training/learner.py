@@ -1,7 +1,5 @@
 """Parameters in one vector, their gradient in another, and Adam or Muon. A step is `differentiate`, then `update`."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from functools import partial

@@ -4,8 +4,6 @@ A model has `init(rng)`, `loss(p, batch, rng)`, `loss_backward(p, dloss, cache)`
 `undecayed(tree)`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

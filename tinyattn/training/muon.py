@@ -1,7 +1,5 @@
 """Muon (Jordan et al. 2024): momentum, with all singular values brought near 1, for weight matrices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

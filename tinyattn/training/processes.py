@@ -12,8 +12,6 @@ A standard pool would be less code: benchmarks/results/pools.md measures concurr
 this one. With them a step of short slices takes a fifth or a quarter longer; for less code, a tenth would be fine.
 """
 
-from __future__ import annotations
-
 import mmap
 import multiprocessing
 import os
@@ -116,7 +114,7 @@ class ProcessPool:
     WorkerKilledError where a child was killed, for example when memory ran out. Ctrl-C kills the children.
     """
 
-    forked: ClassVar[ProcessPool | None] = None      # the pool of this process that has children: one at most
+    forked: ClassVar["ProcessPool | None"] = None      # the pool of this process that has children: one at most
 
     def __init__(
         self, count: int | None, work: Callable[[Any], Any], result_bytes: int, *, fork: bool = True
@@ -131,7 +129,7 @@ class ProcessPool:
         self._processes: list[Any] = []
         self._round = 0
 
-    def __enter__(self) -> ProcessPool:
+    def __enter__(self) -> "ProcessPool":
         with OPEN.lock:
             alone = OPEN.count == 0
             self._threads.__enter__()

@@ -6,8 +6,6 @@ w is the number of steps of the warm-up, or 1 if there is none (Goyal et al. 201
 function (t, w, T) of an array of steps t >= w that is 1 at w.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..options import one_of

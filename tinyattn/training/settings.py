@@ -1,7 +1,5 @@
 """The options of training by gradient steps, which every such model has."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..backend import DEVICES

@@ -1,7 +1,5 @@
 """The state of a run, and its checkpoint, which is saved whole and restored only where it fits."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -38,7 +36,7 @@ class State:
     }  # fmt: skip
 
     @classmethod
-    def new(cls, learner: Learner, steps: int) -> State:
+    def new(cls, learner: Learner, steps: int) -> "State":
         """The state of a new run, whose epochs have `steps` steps."""
         return cls(learner, learner.vector.copy(), learner.xp.zeros((steps, 2)))
 

@@ -1,7 +1,5 @@
 """A pool of threads, one a core; BLAS uses one thread in each. Results come in the order of the tasks."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys
@@ -79,7 +77,7 @@ class Workers:
         self.count = count or cores()
         self._threads: ThreadPoolExecutor | None = None
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> "Workers":
         keep_freed_memory()
         OPEN.enter()
         if self.count > 1:

@@ -5,8 +5,6 @@ examples and tables indented. numpydoc wants a section with a list of parameters
 docstring of five lines one of twenty; so they stay as they are, and are turned into what Sphinx reads here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import inspect

@@ -3,8 +3,6 @@
 The tables stay where they are, in the notebooks; a new chapter's is there with the chapter.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 MathJax would have to be vendored, two megabytes of it, and shows a mistake only to those who look at the page.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from docutils import nodes

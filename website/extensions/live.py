@@ -6,8 +6,6 @@ The frame may run scripts and offer downloads, and do nothing else. Below it is 
 build makes the pages.
 """
 
-from __future__ import annotations
-
 import html
 from functools import cache
 from pathlib import Path

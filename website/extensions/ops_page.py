@@ -5,8 +5,6 @@ equations that each docstring begins with: `y = x_hat ⊙ γ, with x_hat = x · 
 website/api/ops.md lists the ops of every page.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -3,8 +3,6 @@
 A picture with links, as the map of chapters, becomes part of its page, where they can be followed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import re

@@ -1,7 +1,5 @@
 """The theme's list of pages, folded by group; the group of the page that is shown is open."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

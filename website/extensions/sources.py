@@ -4,8 +4,6 @@ docs/block.md links to ../tinyattn/ops/softmax.py. A host shows that file; here 
 softmax.py.html. A folder is shown as a list of its contents, or as its README.md where that is a page.
 """
 
-from __future__ import annotations
-
 import html
 import inspect
 import posixpath

@@ -1,7 +1,5 @@
 """A table's first corner without a word is no header: screen readers would announce an empty one."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

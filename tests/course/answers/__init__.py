@@ -5,8 +5,6 @@ each with the zoo's name of its bug, which the diagnosis should give, or "" wher
 given. `benchmarks/course.py` tries and counts all of them, tests/course/test_answers.py the right ones and some others.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Answers to the exercises of chapter 08, the block."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter 09: answers to my_gradcheck, twins_change_nothing and repaired_rms_backward."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tinyattn import ops

@@ -1,7 +1,5 @@
 """Answers to the exercises of chapter 13."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 import math

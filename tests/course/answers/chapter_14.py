@@ -1,7 +1,5 @@
 """Chapter 14: answers to my_cloze, my_cloze_backward and no_target_is_read."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tinyattn import ops

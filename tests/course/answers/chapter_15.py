@@ -1,7 +1,5 @@
 """Chapter 15: answers to my_refine_backward, repaired_value and later_rows_move_nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tinyattn import ops

@@ -5,8 +5,6 @@ everything else can be checked, and leaves out calls whose result depends on it.
 A kind names in `choices` those that its arguments do not imply.
 """
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a convention is, and how results are compared to detect one."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """Linear attention with a small number in its denominator, which code has, and no paper."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

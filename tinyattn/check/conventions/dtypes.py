@@ -1,7 +1,5 @@
 """Dtypes other than the inputs'."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

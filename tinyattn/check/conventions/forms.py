@@ -1,7 +1,5 @@
 """Functions with two usual forms: GELU, dropout, ranks among ties, recall, label smoothing, BPR, ALiBi, a schedule."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

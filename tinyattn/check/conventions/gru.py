@@ -1,7 +1,5 @@
 """The GRU of Cho et al. (2014, equation 8), whose reset gate acts before the product: n = tanh(... + (r ⊙ h') U_n)."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The order of entries in arrays (gates, pairs of rotary positions, Mamba's A), and the order of arguments."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Masks, and queries that may look at nothing."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Where eps stands in a norm, and its value where it is no argument."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Optimisers: defaults, the place of eps, and a decay without the learning rate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Gradients where a function has a kink, and those of a padding row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

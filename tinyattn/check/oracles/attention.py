@@ -1,7 +1,5 @@
 """Attention in all its forms: the keys that a query sees, and the weights of their scores."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The ops that act on each token, row or number alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Compositions of other ops: feed-forward networks and whole blocks."""
 
-from __future__ import annotations
-
 from ...backend import Array
 from .attention import multi_head_attention
 from .basics import gelu, layer_norm, linear, relu, silu

@@ -1,7 +1,5 @@
 """Convolutions, pooling and patches, number by number."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Losses and ranking metrics."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from typing import Any

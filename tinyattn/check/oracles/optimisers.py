@@ -1,7 +1,5 @@
 """A step of an optimiser."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

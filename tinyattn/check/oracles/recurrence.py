@@ -1,7 +1,5 @@
 """Recurrences, token by token and channel by channel."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Attention among attention weights."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

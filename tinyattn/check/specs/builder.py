@@ -3,8 +3,6 @@
 A spec file also imports the types of its functions' arguments from here: the drawer of cases, the subject under test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -25,10 +23,10 @@ class Call(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         return self[name]
 
-    def __call__(self, **others: Any) -> Call:
+    def __call__(self, **others: Any) -> "Call":
         return Call(self | others)
 
-    def without(self, *names: str) -> Call:
+    def without(self, *names: str) -> "Call":
         return Call({name: x for name, x in self.items() if name not in names})
 
 

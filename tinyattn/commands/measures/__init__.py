@@ -1,7 +1,5 @@
 """How each kind of model is measured: how its data is read and split, and which table is printed."""
 
-from __future__ import annotations
-
 from .images import OfHiddenPatches, OfImages
 from .interactions import OfInteractions, Ranking, Ratings, as_requested
 from .measure import MEASURES, Measure, open_kind

@@ -1,7 +1,5 @@
 """Models that classify images, and models that predict hidden patches."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recommenders that rank items, and recommenders that predict ratings."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

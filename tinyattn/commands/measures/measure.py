@@ -1,7 +1,5 @@
 """The interface of a measure, and its implementation for data that is split into tenths."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models that translate one string into another."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models that answer the questions of a sequence task."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Language models, and models that fill gaps in texts."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The exercises: `EXERCISES` of every file chapter_NN.py in this folder."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import pkgutil

@@ -1,7 +1,5 @@
 """Exercises of chapter 01, attention as soft look-up."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Exercises of chapter 07, order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations
 from typing import Any

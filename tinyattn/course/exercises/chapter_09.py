@@ -1,7 +1,5 @@
 """Exercises of chapter 09, how to know you are right."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

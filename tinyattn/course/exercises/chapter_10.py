@@ -1,7 +1,5 @@
 """Exercises of chapter 10, learning itself."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exercises of chapter 11, before SASRec."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import Any

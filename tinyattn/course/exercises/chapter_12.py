@@ -1,7 +1,5 @@
 """Exercises of chapter 12, SASRec from data to a ranked list."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

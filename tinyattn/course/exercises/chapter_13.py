@@ -1,7 +1,5 @@
 """Exercises of chapter 13, how not to fool yourself."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

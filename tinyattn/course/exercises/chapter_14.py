@@ -1,7 +1,5 @@
 """Exercises of chapter 14, BERT4Rec and Cloze."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exercises of chapter 15, paying attention to attention."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Exercises of chapter 16, the Transformer."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exercises of chapter 18, cheaper attention."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

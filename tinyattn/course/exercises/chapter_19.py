@@ -1,7 +1,5 @@
 """Exercises of chapter 19, after attention."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

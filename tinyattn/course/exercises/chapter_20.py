@@ -1,7 +1,5 @@
 """Exercises of chapter 20, images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exercises of chapter 21, the same code on a GPU."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

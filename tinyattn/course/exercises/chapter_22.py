@@ -1,7 +1,5 @@
 """Exercises of chapter 22, making it fast."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

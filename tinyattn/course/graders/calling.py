@@ -1,7 +1,5 @@
 """Calls of answers: silent, limited in time, tolerant of style; and descriptions of their results."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

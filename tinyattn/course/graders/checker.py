@@ -1,7 +1,5 @@
 """Grades a checker of gradients: does it accept correct backward functions and reject wrong ones?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Grades a function by the properties of a spec of `tinyattn.check`."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Grades a property by functions that the exercise lists: right ones and wrong ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +25,7 @@ class Judge:
 
     asks = "a property"
 
-    def across_processes(self) -> Judge:
+    def across_processes(self) -> "Judge":
         """Without the wrong functions whose fault another process cannot see; they have `in_memory`."""
         return replace(self, wrong=tuple(one for one in self.wrong if not hasattr(one[0], "in_memory")))
 

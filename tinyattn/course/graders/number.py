@@ -1,7 +1,5 @@
 """Grades a number, or an array of numbers."""
 
-from __future__ import annotations
-
 import functools
 import reprlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Grades a property that the reader writes."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect
@@ -105,13 +103,13 @@ class Property:
         note = f"It also finds {others}: {', '.join(also)}." if also else ""
         return Grade(RIGHT, f"right. It is true of what is right, and false where {bug.says} ({bug.name}).", note=note)
 
-    def _false_of_right(self, answer: Callable[..., Any], says: str, trial: _Trial) -> Grade:
+    def _false_of_right(self, answer: Callable[..., Any], says: str, trial: "_Trial") -> Grade:
         """The grade of a property that is false where it should be true: its message and its last call."""
         exact = _compares_exactly(answer) and not self.to_the_bit
         lines = (f"  {trial.message or REJECTS}", *([f"  {ROUNDING}"] if exact else []), *trial.last)
         return Grade(WRONG, says, lines, DIFFERS if trial.last else "")
 
-    def _try(self, answer: Callable[..., Any], implementation: Any, rounded: bool = False) -> _Trial:
+    def _try(self, answer: Callable[..., Any], implementation: Any, rounded: bool = False) -> "_Trial":
         """Call the property with an implementation.
 
         With `rounded` the implementation's results have nine decimals, so that their last bits cannot matter.

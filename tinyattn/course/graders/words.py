@@ -1,7 +1,5 @@
 """The lines of a grade: expected and got, and messages of `tinyattn.check` with the reader's names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A right property, or checker of gradients, is asked again, in random order, so that counting calls is of no use."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a lecturer may want to look at: found in the text of an answer, and no judgement of it."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import functools

@@ -1,7 +1,5 @@
 """Folders of submissions: whose they are, which files they have, what they answer."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """A preprocessor of nbgrader that grades as `tinyattn course grade` does. No submission runs beside nbgrader."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nbformat import writes

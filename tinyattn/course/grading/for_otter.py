@@ -1,7 +1,5 @@
 """A plugin of otter that grades as `tinyattn course grade` does. No submission runs beside otter."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nbformat import from_dict, writes

@@ -4,8 +4,6 @@ Answers run in a `Room`: this process sends arguments there, and compares the ar
 library computes here. A verdict is made from these comparisons alone; no text, file or exit code of the answer counts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import secrets

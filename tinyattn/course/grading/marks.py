@@ -4,8 +4,6 @@ Each submission is graded by `judge` in a process of its own. Its record is a fi
 named by a hash of the submission, the exercises and this version; a run that finds it does not grade it again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import hashlib

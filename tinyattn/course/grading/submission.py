@@ -5,8 +5,6 @@ Nothing is executed, and saved outputs are not looked at. The answer is the seco
 found backwards from there, statement by statement: whatever binds or changes a name that a needed statement uses.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import dis

@@ -1,7 +1,5 @@
 """1,797 handwritten digits of 8 x 8 pixels, from scikit-learn, if installed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib import import_module
 

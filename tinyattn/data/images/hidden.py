@@ -1,7 +1,5 @@
 """Images with hidden patches, whose visual words are predicted (Bao et al. 2022, sections 2.1 and 2.3)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -59,10 +57,10 @@ class HiddenBatch(NamedTuple):
     def total(self) -> float:
         return float(np.sum(self.hidden))
 
-    def slices(self, tokens: int) -> list[HiddenBatch]:
+    def slices(self, tokens: int) -> "list[HiddenBatch]":
         return [HiddenBatch(*(x[rows] for x in self)) for rows in cut(self.tokens, tokens)]
 
-    def to(self, xp: object) -> HiddenBatch:
+    def to(self, xp: object) -> "HiddenBatch":
         return HiddenBatch(*transfer(self, xp))
 
 

@@ -1,7 +1,5 @@
 """Images with labels: read, split, encode, batch."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +53,7 @@ class Images:
     def __len__(self) -> int:
         return len(self.images)
 
-    def __getitem__(self, rows: Any) -> Images:
+    def __getitem__(self, rows: Any) -> "Images":
         labels, teacher = (None if x is None else x[rows] for x in (self.labels, self.teacher))
         return Images(self.images[rows], labels, teacher)
 
@@ -143,10 +141,10 @@ class ImageBatch(NamedTuple):
     def total(self) -> float:
         return float(np.sum(self.weight))
 
-    def slices(self, tokens: int) -> list[ImageBatch]:
+    def slices(self, tokens: int) -> "list[ImageBatch]":
         return [ImageBatch(*(x[rows] for x in self)) for rows in cut(self.tokens, tokens)]
 
-    def to(self, xp: Any) -> ImageBatch:
+    def to(self, xp: Any) -> "ImageBatch":
         return ImageBatch(*transfer(self, xp))
 
 

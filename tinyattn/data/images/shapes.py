@@ -1,7 +1,5 @@
 """Drawn shapes: discs, rings, squares and crosses, of any size and place, in noise. Nothing has to be downloaded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Where images come from: a file, or a set that is drawn or installed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self

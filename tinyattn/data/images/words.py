@@ -1,7 +1,5 @@
 """Visual words: clusters of image patches by k-means (Lloyd 1982; Sivic & Zisserman 2003)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 MOST = 20_000            # patches for learning

@@ -5,8 +5,6 @@ and a value within ±1, and so bounded. Questions at the last two b alone would 
 an odd position, so the parity of the position would answer them at every length.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The task is Jing et al.'s (2019), with the random positions of Gu & Dao (2023, s
 The distance between a token and its copy is random, so that fixed weights, such as a convolution's, cannot copy it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ less: with bounded numbers of heads and blocks it cannot compute parity at every
 whose decay is never negative cannot, either (Sarrof et al. 2024).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The answer is one position after the previous occurrence: two steps, which atten
 needs heads or widths that grow with the number of tokens (Sanford et al. 2024, theorem 1).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The task is Graves et al.'s (2014, section 4.3); with many queries in one sequen
 (Arora et al. 2023). A state of fixed size has to hold all pairs; attention looks them up among past tokens.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

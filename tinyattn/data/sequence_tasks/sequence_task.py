@@ -1,7 +1,5 @@
 """A task of sequences: tokens drawn from a rule, and answers at some of them."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
@@ -65,7 +63,7 @@ class SequenceTask:
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         raise NotImplementedError
 
-    def generate(self) -> SequencePart:
+    def generate(self) -> "SequencePart":
         """The training part, whose `split` has all parts."""
         return SequencePart(self, 0)
 
@@ -80,7 +78,7 @@ class SequencePart:
     what: ClassVar[str] = "sequences"
 
     @classmethod
-    def of(cls, data: SequencePart | SequenceTask) -> Self:
+    def of(cls, data: "SequencePart | SequenceTask") -> Self:
         """A part, or the test part of a task. Raises ValueError for anything else."""
         if isinstance(data, SequenceTask):
             return cls(data)

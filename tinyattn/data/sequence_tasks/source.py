@@ -1,7 +1,5 @@
 """Which task a model learns: by name."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +26,12 @@ class SequenceTaskSource(AnySource, made_as="task", key="task", table=SEQUENCE_T
     path = None
 
     @classmethod
-    def of(cls, task: str | None = None, **settings: Any) -> SequenceTaskSource:  # type: ignore[override]
+    def of(cls, task: str | None = None, **settings: Any) -> "SequenceTaskSource":  # type: ignore[override]
         """The task of this name, by default `recall`, with its settings. Raises ValueError for an unknown name."""
         return cls(cls.chosen(task)(**settings))
 
     @classmethod
-    def from_config(cls, data: dict[str, Any]) -> SequenceTaskSource:
+    def from_config(cls, data: dict[str, Any]) -> "SequenceTaskSource":
         return cls(cls.remade(data["task"]))
 
     def load(self) -> SequencePart:

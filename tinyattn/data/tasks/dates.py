@@ -4,8 +4,6 @@ Ambiguous forms have one meaning. 03/05/99, 3.5.1999 and 03.05.99 have the day f
 year of four digits, as in 1999/05/03, the month is second. A year of two digits is 1969 to 2068, as in POSIX.
 """
 
-from __future__ import annotations
-
 import datetime
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Words of random letters, copied, reversed or sorted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

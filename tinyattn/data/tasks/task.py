@@ -1,7 +1,5 @@
 """A task: pairs of strings drawn from a rule, without any download."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Tokenizers, by name: how a language model reads text as token numbers, and writes numbers as text."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Byte-pair encoding begins with characters and adds one token at a time, which me
 tokens. Nothing is merged across words; the blank before a word belongs to it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Text of token numbers, for a model whose tokenizer is elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Self

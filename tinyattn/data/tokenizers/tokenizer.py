@@ -1,7 +1,5 @@
 """The interface of tokenizers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, ClassVar, Self

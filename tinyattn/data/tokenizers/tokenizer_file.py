@@ -3,8 +3,6 @@
 GPT-2's are vocab.json and merges.txt, byte-pair encoding of bytes (Radford et al. 2019, section 2.2).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

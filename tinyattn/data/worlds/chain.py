@@ -1,7 +1,5 @@
 """Chains: the next item depends on the last k items; earlier ones only rule themselves out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -5,8 +5,6 @@ of one of these, all equally likely, or, with probability `curiosity`, start a n
 next episode depends on the progress in all unfinished series: on the whole history, not on the last item alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tastes: people like different items, and order is uninformative, or shows only the drift of a taste."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

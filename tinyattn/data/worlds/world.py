@@ -1,7 +1,5 @@
 """A world: interactions from a known distribution, with which a model can be compared."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Checks of the rules in claims.py, added after the first runs; no verdict depends on them."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -24,8 +24,6 @@ THRESHOLDS would change is called *fragile*. And where gradient norms rise until
 so its rule *does not apply*; by that rule the verdict was *not replicated*.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """STOSA with several layers (table 3): a separate experiment, as it takes longer than all other runs."""
 
-from __future__ import annotations
-
 from ..datasets import BEAUTY
 from ..experiment import Experiment, Results
 from ..tables import TRAINING, grid, page, table

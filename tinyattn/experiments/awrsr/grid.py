@@ -13,8 +13,6 @@ depth is in depth.py.
 each range of distances (T5) instead of learned positions.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

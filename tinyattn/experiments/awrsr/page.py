@@ -1,7 +1,5 @@
 """The page of the replication of AWRSR: verdicts, tables 2 and 3, and figures 2 to 5."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ..experiment import Experiment, Results, Runs

@@ -1,7 +1,5 @@
 """Figures 2 to 5 of AWRSR from our runs: NDCG against N, weights unrefined and refined, validation, gradients."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

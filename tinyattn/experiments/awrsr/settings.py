@@ -1,7 +1,5 @@
 """Learning rate and dropout of the backbones, chosen on their plain form before any refinement is run."""
 
-from __future__ import annotations
-
 from ..experiment import Experiment, Results
 from ..tables import epochs, grid, minutes, page
 from .claims import scores

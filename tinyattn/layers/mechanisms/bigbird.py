@@ -1,7 +1,5 @@
 """BigBird: near, global and random blocks of tokens (Zaheer et al. 2020)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ...ops.attention import patterns

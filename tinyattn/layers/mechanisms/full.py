@@ -1,7 +1,5 @@
 """Full attention: every query is compared with every key that the mask allows (Vaswani et al. 2017)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

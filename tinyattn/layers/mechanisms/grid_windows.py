@@ -3,8 +3,6 @@
 It is not in MECHANISMS, whose entries take sequences of any length: its grid is fixed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple

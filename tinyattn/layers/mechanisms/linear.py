@@ -1,7 +1,5 @@
 """Linear attention: features of queries and keys replace softmax (Katharopoulos et al. 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

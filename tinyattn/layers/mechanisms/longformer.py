@@ -1,7 +1,5 @@
 """Longformer: a window, and global tokens with separate projections (Beltagy et al. 2020, section 3.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The base of mechanisms, from the heads' queries, keys and values to their outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -29,7 +27,7 @@ class KeysValues(NamedTuple):
     v: GrowingRows
 
     @classmethod
-    def with_new(cls, past: KeysValues | None, k: Array, v: Array) -> KeysValues:
+    def with_new(cls, past: "KeysValues | None", k: Array, v: Array) -> "KeysValues":
         """`past`, None at the beginning, and the keys and values that follow."""
         kept = cls(GrowingRows.none(k), GrowingRows.none(v)) if past is None else past
         return cls(kept.k.append(k), kept.v.append(v))

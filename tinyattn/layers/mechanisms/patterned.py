@@ -1,7 +1,5 @@
 """Full attention under a pattern's mask."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

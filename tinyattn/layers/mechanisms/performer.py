@@ -1,7 +1,5 @@
 """Performer: softmax attention by random features, in time that grows with n (Choromanski et al. 2021)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple

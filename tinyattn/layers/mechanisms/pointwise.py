@@ -1,7 +1,5 @@
 """Pointwise attention: SiLU of the scores in place of softmax (Zhai et al. 2024, HSTU)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A mechanism whose scores are refined before their softmax (AWRSR; Liu et al. 2024)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

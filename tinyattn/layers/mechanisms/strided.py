@@ -1,7 +1,5 @@
 """Strided attention: near tokens, and every ℓ-th of all (Child et al. 2019, section 4)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ...ops.attention.patterns import Near, NearOrResidues, Pattern, Residues

@@ -1,7 +1,5 @@
 """A sliding window: every query looks at its neighbours only (Beltagy et al. 2020, section 3.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

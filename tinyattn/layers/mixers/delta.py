@@ -1,7 +1,5 @@
 """Gated DeltaNet's layer as a mixer: a state that replaces what it holds under a key (Yang et al. 2024, 2025)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

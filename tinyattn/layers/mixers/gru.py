@@ -1,7 +1,5 @@
 """A gated recurrent unit as a mixer (Cho et al. 2014)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -15,8 +15,6 @@ attention to latents, with as many numbers. `forward` makes keys and values, `ex
 stand between q_h and W_k,hᵀ, another turn for every pair of tokens: that is why they act on t and r alone.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Long short-term memory as a mixer (Hochreiter & Schmidhuber 1997)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A long short-term memory network: an LSTM that looks at all of its past states (Cheng, Dong & Lapata 2016)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

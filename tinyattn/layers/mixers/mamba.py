@@ -1,7 +1,5 @@
 """Mamba's block as a mixer: a selective scan between two projections, behind a gate (Gu & Dao 2023, section 3.4)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

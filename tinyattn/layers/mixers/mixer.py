@@ -1,7 +1,5 @@
 """The base of mixers: attention, and the layers that replace it. They pass information between tokens."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -4,8 +4,6 @@ Heads of queries may share a head of keys and values: all heads in multi-query a
 heads in grouped-query attention (Ainslie et al. 2023).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What recurrent mixers share: a token reads earlier tokens through the state alone."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A simple recurrent network as a mixer (Elman 1990)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """RWKV's time mixing: a mean of past values that decays, behind a gate (Peng et al. 2023, section 3.1)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """ALiBi: distant keys count less, by a slope per head (Press et al. 2022)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Learned positions: one embedding per slot, added to the token (Kang & McAuley 2018, section III-A)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

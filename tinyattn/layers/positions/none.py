@@ -1,7 +1,5 @@
 """No positions: attention then sees a set, and only a causal mask tells one order from another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .position import Position

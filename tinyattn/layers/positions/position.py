@@ -1,7 +1,5 @@
 """What a position scheme is: how tokens get to know their places."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,7 +38,7 @@ class Position:
     def __post_init__(self) -> None:
         check_options(self)
 
-    def both_ways(self) -> Position:
+    def both_ways(self) -> "Position":
         """The scheme for tokens that look at later ones as well; by default the same."""
         return self
 

@@ -1,7 +1,5 @@
 """Rotary positions: queries and keys are rotated by their places (Su et al. 2021); also beyond the trained length."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Relative positions at keys and values: a vector for every distance (Shaw et al. 2018, equations 3 and 4)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

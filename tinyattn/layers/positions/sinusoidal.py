@@ -1,7 +1,5 @@
 """Sinusoidal positions: constants, added to the tokens (Vaswani et al. 2017, section 3.5)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any

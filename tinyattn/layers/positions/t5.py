@@ -1,7 +1,5 @@
 """T5's biases: a learned number for every head and bucket of distances (Raffel et al. 2020, section 2.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -34,7 +32,7 @@ class T5(Position):
         super().__post_init__()
         sides(self.buckets, self.furthest, self.causal)         # refuses what does not fit
 
-    def both_ways(self) -> T5:
+    def both_ways(self) -> "T5":
         return replace(self, causal=False)
 
     def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:

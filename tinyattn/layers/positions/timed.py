@@ -1,7 +1,5 @@
 """HSTU's biases: a learned number for every bucket of distances, and one for every bucket of time differences."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Transformer-XL's relative positions: sinusoids of the distance, and two biases (Dai et al. 2019, section 3.3)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

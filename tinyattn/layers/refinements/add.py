@@ -1,7 +1,5 @@
 """M_add: the mean of the scores and of M_simp (Liu et al. 2024, equation 4)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

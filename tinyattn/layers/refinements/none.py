@@ -1,7 +1,5 @@
 """No refinement: the weights are softmax(A)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

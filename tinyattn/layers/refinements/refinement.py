@@ -1,7 +1,5 @@
 """The bases of refinements, which transform attention scores before the softmax (Liu et al. 2024, AWRSR)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple

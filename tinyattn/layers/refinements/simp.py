@@ -1,7 +1,5 @@
 """M_simp: rows of scores are compared with each other as tokens were (Liu et al. 2024, equation 2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

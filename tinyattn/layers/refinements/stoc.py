@@ -1,7 +1,5 @@
 """M_stoc: rows of scores are distributions, compared by their distance (Liu et al. 2024, section 2.3)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

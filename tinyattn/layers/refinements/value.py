@@ -1,7 +1,5 @@
 """M_value without its leak: equation 3 of Liu et al. 2024, for each row from that row and earlier ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """M_value as printed, which sees later tokens whatever is masked (Liu et al. 2024, equation 3)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """M_value by rows: attention in which rows of scores are the tokens (after Liu et al. 2024, equation 3)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

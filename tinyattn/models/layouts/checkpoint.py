@@ -1,7 +1,5 @@
 """A model that was trained elsewhere, from a folder of weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

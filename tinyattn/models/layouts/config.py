@@ -1,7 +1,5 @@
 """The config.json beside weights, whose values are checked when they are read."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -53,7 +51,7 @@ class Config:
         value = self.get(name, only)
         self._checked(name, value, value == only, f"{only!r}: nothing else is computed here")
 
-    def table(self, name: str) -> Config:
+    def table(self, name: str) -> "Config":
         """A table in it, empty where it is missing."""
         return Config(self.path, self.get(name, {}))
 

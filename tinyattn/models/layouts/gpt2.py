@@ -3,8 +3,6 @@
 Its linear maps are y = x W + b with W (in, out), as here, and one of them makes queries, keys and values, side by side.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

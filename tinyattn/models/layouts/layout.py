@@ -1,7 +1,5 @@
 """The base of layouts of language models: from a config.json to options, from a file's parameters to a model's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple

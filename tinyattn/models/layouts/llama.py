@@ -4,8 +4,6 @@ Its linear maps are y = x Wᵀ with W (out, in). Its rotary positions pair featu
 like the paper's, pair 2i with 2i + 1. Columns of queries and keys are permuted alike, so scores are equal.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator

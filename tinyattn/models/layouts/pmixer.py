@@ -5,8 +5,6 @@ norms before the sublayers ("pre", `--norm_first`) or after the residuals ("post
 stands before the items.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """A recommender that was trained elsewhere, from one file of parameters."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

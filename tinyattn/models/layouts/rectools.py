@@ -4,8 +4,6 @@ The block is that of SASRec's released code, with torch's attention. Padding is 
 looks at it, unless `use_key_padding_mask` hides it. Positions count from the newest item.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, ClassVar
 

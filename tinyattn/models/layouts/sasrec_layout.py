@@ -1,7 +1,5 @@
 """The base of layouts of SASRec in other libraries: options, and the places of parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, ClassVar
 

@@ -3,8 +3,6 @@
 A state dict is a pickle, which may hold code. `torch.load(weights_only=True)` reads it without running any.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import warnings

@@ -1,7 +1,5 @@
 """Parameters in safetensors files: a JSON header with names, formats and shapes, then the numbers, and no code."""
 
-from __future__ import annotations
-
 import hashlib
 from importlib import import_module
 from pathlib import Path

@@ -11,8 +11,6 @@ weights are not dropped; only the newest `maxlen` items of a history are read, w
 optimiser is Adam at a constant rate, without weight decay, warm-up, linear decay and clipping.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple

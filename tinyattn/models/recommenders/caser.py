@@ -12,8 +12,6 @@ the whole history once, and the maximum is over a window of its results. Every p
 follow it, by the mean of their losses; T is 3 in the paper, 1 by default. An unknown user is the zero vector.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

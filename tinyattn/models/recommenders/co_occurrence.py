@@ -1,7 +1,5 @@
 """How many users have both of two items, for item cosine and EASE."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Item-based neighbourhoods: items are near if the same users have them (Sarwar et al. 2001)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

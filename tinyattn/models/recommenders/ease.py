@@ -1,7 +1,5 @@
 """EASE: a linear autoencoder of users' item sets, solved in closed form (Steck 2019). It knows no order."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import dataclass

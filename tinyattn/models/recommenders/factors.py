@@ -3,8 +3,6 @@
 User and history give x (B, L, D), one for each position, linear in each table; table "output" has the items' vectors.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """FISM: a user is the sum of the items of the history (Kabbur, Ning & Karypis 2013). It knows no order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

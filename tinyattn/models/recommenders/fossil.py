@@ -1,7 +1,5 @@
 """Fossil: item similarity and a Markov chain of several orders, with weights for each user (He & McAuley 2016)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

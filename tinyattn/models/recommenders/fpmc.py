@@ -1,7 +1,5 @@
 """FPMC: matrix factorisation and a factorised Markov chain, added (Rendle, Freudenthaler & Schmidt-Thieme 2010)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -12,8 +12,6 @@ reach `maxlen` items back, and one in the released code; a step's batch depends 
 resumed and split; negatives come from all places of the other users' histories, and exclude the user's items.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

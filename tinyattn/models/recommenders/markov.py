@@ -1,7 +1,5 @@
 """Markov chains: what followed the last items in training, with back-off to fewer of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

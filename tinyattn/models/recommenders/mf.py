@@ -1,7 +1,5 @@
 """Matrix factorisation with Bayesian personalised ranking, BPR-MF (Rendle et al. 2009). It knows no order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

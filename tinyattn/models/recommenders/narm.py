@@ -9,8 +9,6 @@ The paper trains on each prefix of a session separately; here all positions of a
 embeddings and states have one width, and one dropout rate.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

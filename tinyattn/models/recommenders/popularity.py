@@ -1,7 +1,5 @@
 """Popularity, a baseline of every table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

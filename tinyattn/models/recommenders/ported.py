@@ -3,8 +3,6 @@
 Imported models need it (`import-model`). Padding tokens are row 0 of the items, without a position.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ A history of items goes through causal Transformer blocks. The state at each pos
 embedding, and the next item should score highest.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

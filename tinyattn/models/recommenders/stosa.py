@@ -15,8 +15,6 @@ not dropped, as in the authors' setting. Weights and embeddings are drawn as in 
 are small, and attention begins uniform. (With Glorot's, refined attention begins with one weight of 1.)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple

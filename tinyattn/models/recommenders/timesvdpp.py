@@ -8,8 +8,6 @@ periods of equal length. The paper's final model also has biases and user factor
 Without time it is SVD++ (Koren 2008); without N(u), too, matrix factorisation; without factors, too, two biases.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 

@@ -9,8 +9,6 @@ autoencoder's; there are no smaller initial weights in deeper layers, stochastic
 2.5). Its classifier reads the mean of all patches (`--readout mean`), not the class token, which BEiT does not train.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ rotary positions, SwiGLU, shared keys and values, no biases in attention, a sepa
 Unlike GPT-2's, attention weights are not dropped (in block form `sasrec` they are).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial

@@ -8,8 +8,6 @@ without pairs of sentences and their task; scores are products of states and emb
 additional dense layer, GELU and norm; attention weights are not dropped.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple

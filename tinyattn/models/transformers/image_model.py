@@ -1,7 +1,5 @@
 """Bases of the models of images: the heads, the loss, the estimators."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple

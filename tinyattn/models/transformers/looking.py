@@ -1,7 +1,5 @@
 """Attention and receptive fields of models of images."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ An encoder turns the source into a memory. A decoder writes the target a charact
 characters before; in training these are the target's (teacher forcing).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 

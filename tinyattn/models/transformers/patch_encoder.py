@@ -1,7 +1,5 @@
 """The base of ViT and BEiT: the Transformer's encoder reads an image as a sequence of patches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple

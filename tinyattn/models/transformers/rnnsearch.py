@@ -14,8 +14,6 @@ maxout, and reads the state after the step, not before; the reset gate acts afte
 embeddings and on the readout's hidden layer; and tokens are characters.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

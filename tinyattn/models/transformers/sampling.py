@@ -1,7 +1,5 @@
 """Sampling of the next token."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

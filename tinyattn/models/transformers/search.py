@@ -4,8 +4,6 @@ A string's score is its log-probability: the sum of log p(symbol | earlier symbo
 normalised by length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

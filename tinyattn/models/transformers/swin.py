@@ -6,8 +6,6 @@ four neighbours become one token of twice the width.
 Unlike the paper's, it has two narrower stages, not four, and dropout in place of stochastic depth.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ Its network is the decoder's, whose mixer may be attention or a recurrence. It l
 every step; the loss counts the answers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 

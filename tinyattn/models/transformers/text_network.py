@@ -1,7 +1,5 @@
 """Base of the networks of text, whose classes are tokens."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -8,8 +8,6 @@ Differences from the paper: two layers in place of six, and 64 in place of 512, 
 before the sublayers, so that no warm-up is needed (`block_form="post"` is the paper's form); tokens are characters.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property

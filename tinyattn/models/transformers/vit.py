@@ -7,8 +7,6 @@ the mean of all. A second such token and head can learn a teacher's answers as l
 Unlike the paper's, it has three layers, not twelve, and width 64, not 768: enough for images of 16 x 16 pixels.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Additive attention: a small network of query and key makes each weight, and no softmax follows (Li et al. 2017)."""
 
-from __future__ import annotations
-
 import math
 
 from ...backend import Array, get_xp

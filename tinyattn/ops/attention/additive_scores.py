@@ -1,7 +1,5 @@
 """Additive scores: a small network says how well a query and a key go together (Bahdanau, Cho & Bengio 2015, A.1.2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

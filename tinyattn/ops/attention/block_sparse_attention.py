@@ -10,8 +10,6 @@ stand in equally many blocks are summed side by side, which no order of threads 
 (Child et al. 2019, section 5; Zaheer et al. 2020, appendix D.)
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ look at. Blocks of one size form a group, and are computed side by side. Positio
 depend on the data: a layout is made once for each length.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

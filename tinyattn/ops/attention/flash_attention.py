@@ -15,8 +15,6 @@ a time, used, and forgotten: beside q, k, v and out only one number a query is k
     tiles skipped     where the mask allows no pair of a tile, nothing is computed: half of all under a causal mask
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -15,8 +15,6 @@ The tiles and the rearranged backward are those of FlashAttention (Dao et al. 20
 recomputation. On a device `attention` does the work.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial

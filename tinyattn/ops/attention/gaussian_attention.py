@@ -1,7 +1,5 @@
 """Attention that averages distributions: their means, and their covariances (Fan et al. 2022, STOSA)."""
 
-from __future__ import annotations
-
 from ...backend import Array, get_xp
 from ..shapes import expect, expect_not_negative, expect_onto, transpose_last
 from ..softmax import softmax, softmax_backward

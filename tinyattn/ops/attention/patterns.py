@@ -5,8 +5,6 @@ from the first token, and does not depend on how many tokens there are: who look
 more tokens, or padding, follow. Where `causal` is True no query looks ahead, not even those that otherwise look at all.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any

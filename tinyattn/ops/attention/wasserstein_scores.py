@@ -1,7 +1,5 @@
 """Scores of queries and keys that are distributions: how near each pair is (Fan et al. 2022, STOSA)."""
 
-from __future__ import annotations
-
 import math
 
 from ...backend import Array, get_xp

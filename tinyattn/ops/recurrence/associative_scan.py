@@ -16,8 +16,6 @@ section 3.3.2). For n tokens, n a power of 4; a step is all combinations that ne
 Doubling is Hillis & Steele's (1986), the tree Blelloch's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

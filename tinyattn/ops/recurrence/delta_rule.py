@@ -11,8 +11,6 @@ it was. β = 0 writes nothing. A token is a step of gradient descent, of rate β
 of S along k is multiplied by 1 - β, which is negative for β between 1 and 2 (Grazzi et al. 2025).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

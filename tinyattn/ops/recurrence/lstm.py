@@ -1,7 +1,5 @@
 """Long short-term memory: a second state, which adds up what a gate lets in (Hochreiter & Schmidhuber 1997)."""
 
-from __future__ import annotations
-
 from ...backend import Array, get_xp
 from ..shapes import column_sum, expect
 from .time import time_first, time_last

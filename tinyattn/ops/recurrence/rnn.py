@@ -1,7 +1,5 @@
 """The simple recurrent network: the state is the last state and the token, added and squashed (Elman 1990)."""
 
-from __future__ import annotations
-
 from ...backend import Array, get_xp
 from ..shapes import column_sum, expect
 from .time import time_first, time_last

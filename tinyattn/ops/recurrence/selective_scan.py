@@ -1,7 +1,5 @@
 """A selective state space: each token chooses its decay, input and output (Gu & Dao 2023)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple

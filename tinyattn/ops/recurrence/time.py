@@ -1,7 +1,5 @@
 """What recurrences share: tokens of one time side by side, and chunks of one sequence side by side."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """RWKV's mean of values: weights that decay with time, and no queries (Peng et al. 2023, equation 16)."""
 
-from __future__ import annotations
-
 import math
 
 from ...backend import Array, get_xp

@@ -1,7 +1,5 @@
 """Boards: backwards with a slip in them, beside difference quotients. Which line is wrong?"""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import math

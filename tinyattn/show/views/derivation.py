@@ -1,7 +1,5 @@
 """Derivations in motion: from ⟨dY, δY⟩ to a gradient, step by step. Terms move to their next place; numbers follow."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from html import escape

@@ -1,7 +1,5 @@
 """The mirror: an algorithm above, its backward below. Every number shows its terms, and follows what is changed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ belongs to, and the forward lines that read this value: the backward line undoes
 Every number has its parents, with the slope by each (`Parents`).
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from typing import Any

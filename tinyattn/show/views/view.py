@@ -4,8 +4,6 @@ Its Content-Security-Policy forbids downloads, and allows only its script and st
 which `<` is escaped, and the script writes text only, never markup.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

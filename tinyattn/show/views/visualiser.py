@@ -4,8 +4,6 @@ All numbers are of the named model and history. The page computes weights, score
 the library's queries, keys, values and gradients.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass

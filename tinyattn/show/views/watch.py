@@ -4,8 +4,6 @@ The network is not changed. A copy of it has a mechanism that computes the same 
 forms run, so that every array exists.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable
