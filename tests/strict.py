@@ -5,6 +5,9 @@ ufuncs and sorting algorithms that CuPy lacks; iteration over rows, boolean-mask
 or in a sum narrower than float64, writes into a broadcast, and memory that is not aligned. It wraps ids out of range
 silently, fills `empty` with NaN, adds duplicates in a shuffled order, and counts calls, synchronisations and transfers.
 `backend.register(StrictArray, strict, "strict")` makes it a device.
+
+`with Step(like=...)` refuses what could not be recorded once and launched again: a transfer, a wait, and a call that
+differs from the same call of the step before in its name, in sizes, or in a Python number. `launch` does it again.
 """
 
 import json
@@ -54,6 +57,88 @@ _HOST = (
     "a host array or a NumPy scalar among device arrays: CuPy refuses the one, and the other widens float32; "
     "asarray(x, like=...) carries arrays over, Python numbers are fine"
 )
+
+
+_STEP: "Step | None" = None
+
+
+class Step:
+    """A context that records the calls inside it as a graph would: their arrays by place, everything else by value."""
+
+    def __init__(self, like: "Step | None" = None):
+        self.like = like
+        self.calls: list[Any] = []
+        self.places: Counter[str] = Counter()
+        self._again: list[Any] = []
+
+    def __enter__(self) -> "Step":
+        global _STEP
+        assert _STEP is None
+        _STEP = self
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        global _STEP
+        _STEP = None
+        if kind is None and self.like is not None and len(self.calls) != len(self.like.calls):
+            raise StrictError(f"a step of {len(self.calls)} calls after one of {len(self.like.calls)}")
+
+    def note(self, name: str, again: Any, arguments: Any, result: Any) -> None:
+        call = name, _looks(arguments), _looks(result)
+        self.calls.append(call)
+        self.places[_file_that_asked()] += 1
+        known = call if self.like is None else (self.like.calls[len(self.calls) - 1 :] or [None])[0]
+        if known != call:
+            raise StrictError(f"{call} where the step before had {known}: a recorded step would repeat the latter")
+        self._again.append((again, result))
+
+    def launch(self) -> None:
+        """Everything again, on the same memory, in one call."""
+        COUNTS["calls"] += 1
+        for again, result in self._again:
+            _put(again(), result)
+
+
+def _file_that_asked() -> str:
+    """The file of the library from which the double was called, past the helpers that many ops share."""
+    frame, helpers = sys._getframe(1).f_back, _LIBRARY / "ops" / "shapes.py"
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if _LIBRARY in path.parents and path != helpers:
+            return path.relative_to(_LIBRARY).as_posix()
+        frame = frame.f_back
+    return "?"
+
+
+def _refuse_in_a_step(what: str) -> None:
+    if _STEP is not None:
+        raise StrictError(f"{what} inside a step: a recorded one can have none")
+
+
+def _looks(x: Any) -> Any:
+    """An array as its size and dtype; anything else as it is."""
+    if isinstance(x, StrictArray | np.ndarray):
+        return f"{x.dtype}{list(x.shape)}"
+    if isinstance(x, dict):
+        return {key: _looks(part) for key, part in x.items()}
+    return [_looks(part) for part in x] if isinstance(x, list | tuple) else repr(x)
+
+
+def _put(new: Any, there: Any) -> None:
+    if isinstance(there, StrictArray):
+        there.host[...] = new
+    elif isinstance(there, tuple):
+        for part, into in zip(new, there, strict=True):
+            _put(part, into)
+
+
+def _launched(name: str, compute: Any, *arguments: Any) -> Any:
+    """What `compute` returns, as arrays of the double: one call."""
+    COUNTS["calls"] += 1
+    result = _wrapped(compute())
+    if _STEP is not None:
+        _STEP.note(name, compute, arguments, result)
+    return result
 
 
 def _unwrapped(x: Any, what: str) -> Any:
@@ -118,10 +203,12 @@ class StrictArray:
         raise StrictError("iteration over a device array: one launch a row, and a wait for each")
 
     def get(self) -> np.ndarray:
+        _refuse_in_a_step("get()")
         COUNTS["synchronisations"] += 1
         return self.host.copy()
 
     def _scalar(self, kind: type) -> Any:
+        _refuse_in_a_step(f"{kind.__name__}() of a device array")
         COUNTS["synchronisations"] += 1
         return kind(self.host)
 
@@ -147,7 +234,10 @@ class StrictArray:
         return self._scalar(lambda x: x.tolist())
 
     def reshape(self, *shape: Any) -> "StrictArray":
-        return StrictArray(self.host.reshape(*shape))
+        there = self.host.reshape(*shape)
+        if np.shares_memory(there, self.host) or not there.size:
+            return StrictArray(there)
+        return _launched("reshape", lambda: self.host.reshape(*shape), self, shape)      # a copy
 
     def swapaxes(self, one: int, two: int) -> "StrictArray":
         return StrictArray(self.host.swapaxes(one, two))
@@ -156,24 +246,30 @@ class StrictArray:
         return StrictArray(self.host.view(dtype))
 
     def astype(self, dtype: Any, copy: bool = True) -> "StrictArray":
-        COUNTS["calls"] += 1
-        return StrictArray(self.host.astype(dtype, copy=copy))
+        return _launched("astype", lambda: self.host.astype(dtype, copy=copy), self, dtype)
 
     def copy(self) -> "StrictArray":
-        COUNTS["calls"] += 1
-        return StrictArray(self.host.copy())
+        return _launched("copy", self.host.copy, self)
 
     def __getitem__(self, key: Any) -> "StrictArray":
         taking = any(isinstance(part, StrictArray) for part in (key if isinstance(key, tuple) else (key,)))
-        COUNTS["calls"] += taking  # anything else is a view
-        return StrictArray(np.asarray(self.host[self._key(key)]))
+        if taking:
+            return _launched("take", lambda: np.asarray(self.host[self._key(key)]), self, key)
+        parts = key if isinstance(key, tuple) else (key,)
+        if not any(part is Ellipsis for part in parts):
+            parts = (*parts, Ellipsis)               # a single number is a view, too
+        return StrictArray(self.host[self._key(parts)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        COUNTS["calls"] += 1
-        key, value = self._key(key), _unwrapped(value, "assignment")
-        _refuse_duplicates(key)
+        _unwrapped(value, "assignment")
+
+        def assign() -> None:
+            where = self._key(key)
+            _refuse_duplicates(where)
+            self.host[where] = _unwrapped(value, "assignment")
+
         _refuse_broadcast(self)
-        self.host[key] = value
+        _launched("assignment", assign, self, key, value)
 
     def _key(self, key: Any) -> Any:
         """Ids out of range wrap around, as they do there."""
@@ -209,12 +305,11 @@ def _refuse_broadcast(x: StrictArray) -> None:
 
 def _operator(name: str) -> Any:
     def apply(self: StrictArray, *others: Any) -> Any:
-        COUNTS["calls"] += 1
         operands = [_unwrapped(other, name) for other in others]
         if name.startswith("__i") and name != "__invert__":
             _refuse_broadcast(self)
-        result = getattr(self.host, name)(*operands)
-        return self if result is self.host else _wrapped(result)
+        result = _launched(name, lambda: getattr(self.host, name)(*operands), self, others)
+        return self if result is not NotImplemented and result.host is self.host else result
 
     return apply
 
@@ -284,18 +379,20 @@ class _Ufunc:
 
     def _at(self, x: StrictArray, ids: StrictArray, values: Any) -> None:
         """In any order, as atomic additions are. Shapes: ids (N,), values onto (N, ...), for the first axis of x."""
-        COUNTS["calls"] += 1
         name = f"{self.name}.at"
         if str(x.dtype) not in _AT[self.name]:
             raise StrictError(f"CuPy's {name} takes no {x.dtype}")
-        where, what = _unwrapped(ids, name), _unwrapped(values, name)
         _refuse_broadcast(x)
-        where = _around(where, len(x.host))
-        if self.name == "add" and x.dtype in (np.float16, np.float32) and len(np.unique(where)) < where.size:
-            raise StrictError(f"{name}: {x.dtype} sums of repeated ids differ from run to run: add in float64")
-        order = _ORDER.permutation(len(where))
-        what = np.broadcast_to(what, (*where.shape, *x.host.shape[1:]))
-        getattr(np, self.name).at(x.host, where[order], what[order])
+
+        def add() -> None:
+            where = _around(_unwrapped(ids, name), len(x.host))
+            if self.name == "add" and x.dtype in (np.float16, np.float32) and len(np.unique(where)) < where.size:
+                raise StrictError(f"{name}: {x.dtype} sums of repeated ids differ from run to run: add in float64")
+            order = _ORDER.permutation(len(where))
+            what = np.broadcast_to(_unwrapped(values, name), (*where.shape, *x.host.shape[1:]))
+            getattr(np, self.name).at(x.host, where[order], what[order])
+
+        _launched(name, add, x, ids, values)
 
 
 # Their result's size is known on the device only, or they look at values before they go on.
@@ -320,12 +417,14 @@ def _call(name: str, f: Any, args: Any, kwargs: Any) -> Any:
         if unknown:
             raise StrictError(f"CuPy's {name} takes no {unknown[0]}=")
     places = ["*"] * len(args) if takes is None or "args" in takes else [*takes, *["*"] * len(args)]
-    COUNTS["calls"] += 1
-    COUNTS["synchronisations"] += name in _SYNCHRONISE or (name == "where" and len(args) + len(kwargs) == 1)
+    if name in _SYNCHRONISE or (name == "where" and len(args) + len(kwargs) == 1):
+        _refuse_in_a_step(name)
+        COUNTS["synchronisations"] += 1
     if isinstance(kwargs.get("out"), StrictArray):
         _refuse_broadcast(kwargs["out"])
     given = [_argument(x, place, name) for place, x in zip(places, args, strict=False)]
-    return _wrapped(f(*given, **{k: _argument(x, k, name) for k, x in kwargs.items()}))
+    named = {k: _argument(x, k, name) for k, x in kwargs.items()}
+    return _launched(name, lambda: f(*given, **named), args, kwargs)
 
 
 def _argument(x: Any, place: str, name: str) -> Any:
@@ -370,17 +469,18 @@ class _Module:
     __name__ = "strict"
     ndarray = StrictArray
 
-    def asarray(self, x: Any, dtype: Any = None) -> StrictArray:
+    def asarray(self, x: Any, dtype: Any = None) -> "StrictArray":
         """The one door from the host."""
-        COUNTS["transfers"] += not isinstance(x, StrictArray)
+        if not isinstance(x, StrictArray):
+            _refuse_in_a_step("a transfer")
+            COUNTS["transfers"] += 1
         return StrictArray(np.array(x.host if isinstance(x, StrictArray) else x, dtype=dtype))
 
-    def empty(self, shape: Any, dtype: Any = float) -> StrictArray:
-        COUNTS["calls"] += 1
+    def empty(self, shape: Any, dtype: Any = float) -> "StrictArray":
         filling = np.nan if np.dtype(dtype).kind == "f" else 77
-        return StrictArray(np.full(shape, filling, dtype))
+        return _launched("empty", lambda: np.full(shape, filling, dtype), shape, dtype)
 
-    def empty_like(self, x: StrictArray, dtype: Any = None) -> StrictArray:
+    def empty_like(self, x: StrictArray, dtype: Any = None) -> "StrictArray":
         return self.empty(x.shape, dtype or x.dtype)
 
     def __getattr__(self, name: str) -> Any:

@@ -5,6 +5,7 @@ import os
 import signal
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tests.count_calls import CALLS, COUNTED, count
 from tests.devices import DEVICES, MISSING, On
 from tests.helpers import accused_by
 from tests.models.worlds import TINY, uneven
-from tests.strict import COUNTS, strict
+from tests.strict import COUNTS, Step, strict
 from tests.training.test_learner import DATA as LARGE
 from tinyattn import backend, cli, layers, ops
 from tinyattn.check import adapters
@@ -24,7 +25,7 @@ from tinyattn.models import MODELS, NeuralRecommender, Recommender, SASRec, SASR
 from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.ops import keep_mask
 from tinyattn.random import Stream, generator
-from tinyattn.training import InterruptedRunError, Learner, Settings, learner, train
+from tinyattn.training import InterruptedRunError, Learner, Settings, learner, sending, train
 from tinyattn.tree import flatten, leaves
 
 ELSEWHERE = [name for name in DEVICES if name != "cpu" and name not in MISSING]
@@ -235,28 +236,54 @@ def test_the_calls_of_an_op(name):
 
 @pytest.mark.parametrize(("form", "loss"), STEPS)
 def test_the_calls_of_a_training_step(form, loss, monkeypatch):
-    """No synchronisation, and one transfer: the batch's."""
+    """One transfer, before the step. Inside it, nothing that a graph could not record: see `Step`."""
     network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8, block_form=form, objective=loss)
     batches = Sampler(SPLIT.train, 6, 20, 0, OBJECTIVES[loss].negatives, network.n_negatives or 0)
-    steps = []
+    begun, steps = [], {"_compute": [], "update": []}
 
-    def counting(f):
-        def counted(*args, **kwargs):
-            before = COUNTS.copy()
-            result = f(*args, **kwargs)
-            steps.append(COUNTS - before)
-            return result
+    def beginning(self, batches, step, *rest, whole=Learner.differentiate):
+        before = COUNTS.copy()
+        whole(self, batches, step, *rest)
+        begun.append(COUNTS - before)
 
-        return counted
+    def recording(name, f):
+        def recorded(*args):
+            with Step(like=steps[name][-1] if steps[name] else None) as step:
+                f(*args)
+            steps[name].append(step)
 
-    for name in ("differentiate", "update"):
-        monkeypatch.setattr(Learner, name, counting(getattr(Learner, name)))
-    train(network, batches, Settings(epochs=1, device="strict"), progress=False)
-    assert len(steps) == 6
-    for gradient, update in zip(steps[::2], steps[1::2], strict=True):
-        assert not gradient["synchronisations"] + update["synchronisations"]
-        assert gradient["transfers"] + update["transfers"] == 1
-        assert gradient["calls"] + update["calls"] == STEPS[form, loss], "say in STEPS what the change buys"
+        return recorded
+
+    monkeypatch.setattr(Learner, "differentiate", beginning)
+    for name in steps:
+        monkeypatch.setattr(Learner, name, recording(name, getattr(Learner, name)))
+    how = {"warmup": 9, "schedule": "cosine", "weight_decay": 0.1, "clip_norm": 1.0} if loss == "ce" else {}
+    train(network, batches, Settings(epochs=2, device="strict", **how), progress=False)
+    for gradient, update, counted in zip(*steps.values(), begun, strict=True):
+        assert counted["transfers"] == 1
+        assert counted["calls"] == len(gradient.calls)
+        assert how or len(gradient.calls + update.calls) == STEPS[form, loss], "say in STEPS what the change buys"
+    if (form, loss) == ("pre", "bce"):
+        rows = [f"| `{name}` | {count} |" for name, count in (gradient.places + update.places).most_common()]
+        page = (Path(__file__).parent.parent / "docs" / "gpu.md").read_text()
+        assert "\n".join(["|---|---|", *rows, ""]) in page, "\n".join(rows)
+
+
+def test_more_masks_than_keys_cost_transfers_in_the_first_step_only(monkeypatch):
+    monkeypatch.setattr(sending, "KEYS", 2)
+    network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8)
+    batches, found = Sampler(SPLIT.train, 6, 20, 0, True), []
+    for device in ("cpu", "strict"):
+        learning = Learner(network, Settings(device=device), [batches.batch(0)], steps=2)
+        seen = learning.xp.zeros((2, 2))
+        with learning.pool(1) as pool:
+            for i in range(2):
+                COUNTS.clear()
+                learning.differentiate([batches.batch(i)], i, seen[i], pool)
+                assert device == "cpu" or COUNTS["transfers"] == (4 if i == 0 else 1)  # 5 masks
+                learning.update(i + 1)
+        found.append(backend.to_numpy(seen))
+    np.testing.assert_allclose(*found, rtol=1e-5)
 
 
 @pytest.mark.parametrize("where", ELSEWHERE)

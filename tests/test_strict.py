@@ -5,7 +5,7 @@ import pytest
 
 from tests.devices import DEVICES, MISSING, On
 from tests.rules import RULES, outcome
-from tests.strict import COUNTS, StrictError, strict
+from tests.strict import COUNTS, Step, StrictError, strict
 from tinyattn import ops
 from tinyattn.backend import to_numpy
 from tinyattn.ops import activations
@@ -123,7 +123,7 @@ def test_calls_synchronisations_and_transfers_are_counted():
     x = strict.asarray(X)
     y = strict.sum(x * 2 + 1)
     x.reshape(3, 2).T.swapaxes(0, 1)[1:]
-    assert COUNTS == {"transfers": 1, "calls": 3, "synchronisations": 0}
+    assert COUNTS == {"transfers": 1, "calls": 3}
     float(y)
     bool(y > 0)
     strict.unique(x)
@@ -135,6 +135,48 @@ def test_calls_synchronisations_and_transfers_are_counted():
     strict.bincount(strict.asarray([1, 2]), minlength=4)
     strict.where(x > 1, x, 0.0)
     assert COUNTS["synchronisations"] == 8
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        (lambda x, i: strict.asarray(X), "a transfer inside a step"),
+        (lambda x, i: x.get(), r"get\(\) inside a step"),
+        (lambda x, i: float(x[0, 0]), r"float\(\) of a device array inside a step"),
+        (lambda x, i: strict.unique(x), "unique inside a step"),
+        (lambda x, i: x * (0.5 + i), "'1.5'.* where the step before had .*'0.5'"),
+        (lambda x, i: x[: 1 + i] + x[: 1 + i], r"float64\[2, 3\].* where the step before had .*float64\[1, 3\]"),
+        (lambda x, i: strict.zeros(3 + i), "where the step before had"),
+        (lambda x, i: [x + 1 for _ in range(1 + i)], "where the step before had None"),
+        (lambda x, i: [x + 1 for _ in range(2 - i)], "a step of 1 calls after one of 2"),
+    ],
+)
+def test_what_a_recorded_step_cannot_do_is_refused(what, says):
+    """One of these, and no graph could be made of a step, or it would go on with the first step's numbers."""
+    x = strict.asarray(X)
+    with pytest.raises(StrictError, match=says):  # noqa: PT012
+        with Step() as first:
+            what(x, 0)
+        with Step(like=first):
+            what(x, 1)
+
+
+def test_a_recorded_step_is_launched_again_on_what_its_arrays_hold():
+    x, ids, total = strict.asarray(X), strict.asarray([1, 0]), strict.zeros(2)
+    with Step() as step:
+        y = strict.take(x, ids, axis=0)[:, 1:] * 2 + strict.sum(x)
+        strict.add.at(total, ids, strict.max(y, axis=1))
+        x[0] = x[0] + y[1, 0]
+        last = x.T.reshape(-1)  # a copy
+    COUNTS.clear()
+    for _ in range(2):
+        x[...] = strict.asarray(X + 1)
+        ids[...] = strict.asarray([0, 1])
+        step.launch()
+    assert COUNTS["calls"] == 6  # two launches, and four assignments
+    np.testing.assert_array_equal(y.get(), (X + 1)[:, 1:] * 2 + 21)
+    np.testing.assert_array_equal(total.get(), [19 + 2 * 27, 25 + 2 * 33])
+    np.testing.assert_array_equal(last.get()[:2], [1 + 31, 4])
 
 
 def test_functions_of_the_library_are_run_there_and_what_they_write_comes_back():

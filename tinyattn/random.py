@@ -5,6 +5,7 @@ Small arrays (initial weights, orders, negatives) are drawn on the host. Masks a
 computes them by hashing: the same bits on every device, and no transfer.
 """
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
 class MaskKeys(NamedTuple):
     """A source of masks. A row's mask depends on its row number: a batch processed in slices gets the same masks."""
 
-    rng: np.random.Generator      # draws the key of each mask
+    rng: np.random.Generator | Iterator[Array]      # draws the key of each mask; or the keys, drawn before, on a device
     rows: Array                   # (B,) integers, distinct within the batch
 
 
@@ -83,7 +84,7 @@ def keep_mask(
 class PairMask(NamedTuple):
     """The mask of `keep_mask(rng, (B, h, n, m), rate)` as one integer, from which any slice is computed when needed."""
 
-    key: int                      # of 64 bits
+    key: int | Array              # of 64 bits
     rate: float
     rows: Array | None = None     # (B,) integers, as in `MaskKeys`; None: 0 to B - 1
     heads: tuple[int, int] = (0, 1)     # (first, step): the heads are first, first + step, ...
@@ -139,9 +140,11 @@ def pair_mask(rng: np.random.Generator | MaskKeys, rate: float) -> PairMask:
     return PairMask(key, rate, rows)
 
 
-def _drawn(rng: np.random.Generator | MaskKeys) -> tuple[int, Array | None]:
+def _drawn(rng: np.random.Generator | MaskKeys) -> tuple[int | Array, Array | None]:
     """The key of a mask, and its row numbers."""
     source, rows = rng if isinstance(rng, MaskKeys) else (rng, None)
+    if not isinstance(source, np.random.Generator):
+        return next(source), rows
     return int(source.integers(0, 1 << 64, dtype=np.uint64)), rows
 
 

@@ -13,7 +13,7 @@ def adamw(
     vector: Array,
     gradient: Array,
     moments: Moments,
-    step: int,
+    step: int | tuple[Array, Array],
     *,
     lr: float = 1e-3,
     beta1: float = 0.9,

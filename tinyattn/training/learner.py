@@ -12,7 +12,7 @@ from ..forms import replaceable
 from ..random import MaskKeys, Stream, generator
 from ..ranks import ranks
 from ..tree import add_to, flatten, leaves, views
-from .adam import Moments, adam
+from .adam import Moments, adam, corrections
 from .adamw import adamw, decay_of
 from .batch import SLICE_TOKENS, Batch
 from .clipping import clip_by_global_norm
@@ -20,6 +20,7 @@ from .lazy import LazyAdam
 from .muon import matrices_of, muon
 from .processes import ProcessPool, shared
 from .schedules import rate_at, rate_factors
+from .sending import Sender, Sent
 
 
 class Learner:
@@ -58,6 +59,8 @@ class Learner:
         self._adam = self._between({*self.lazy, *self._muon})                   # pieces that Adam updates
         self._rows: dict[str, np.ndarray] = {}          # rows of lazy tables that the current step reads
         self._tables = dict(leaves(self.grads))         # gradients by name
+        self.sender = None if backend.is_numpy(self.xp) else Sender(self.xp, settings.seed)     # to a device
+        self._sent: Sent | None = None                  # to it, for the current step
 
     def _rows_read(self, batches: Sequence[Batch]) -> dict[str, np.ndarray]:
         if not hasattr(self.model, "rows_read"):
@@ -136,7 +139,21 @@ class Learner:
         slices = self.slices(batches)
         total = sum(batch.total for batch in batches)
         mine = self.ranks.mine([part.total for part in slices])
-        tasks = [(step, slices[i].total / total, slices[i]) for i in mine]
+        tasks = [(step, slices[i].total / total, self._send(slices[i], step)) for i in mine]
+        self._compute(tasks, seen, pool)
+
+    def _send(self, part: Batch, step: int) -> Any:
+        """On a device, all that differs from the last step is sent before the step begins; see `sending`."""
+        if self.sender is None:
+            return part
+        lr = rate_at(self.lr, self.factors, step + 1)
+        self._sent = self.sender.send(part, step, (*corrections(step + 1, lr, beta2=self.beta2), lr))
+        return self._sent
+
+    def _compute(self, tasks: list[Any], seen: Any, pool: ProcessPool) -> None:
+        """`differentiate` once everything is on its device: nothing is carried over here, and nothing waits."""
+        for piece in self._dense:
+            self.gradient[piece] = 0
         seen[...] = 0
         for loss, grads in pool.map(tasks):
             seen[0] += loss
@@ -171,19 +188,19 @@ class Learner:
             self._tables[name][ids] = total.reshape(len(ids), -1)
         seen[0] = loss[0]
 
-    def _work(self, task: tuple[int, float, Batch]) -> tuple[Any, Any]:
+    def _work(self, task: tuple[int, float, Any]) -> tuple[Any, Any]:
         """A task is (step, share of the batch's positions, slice) -> the slice's part of the loss, its gradients."""
         step, share, part = task
         with np.errstate(over="ignore", invalid="ignore"):       # a loss that is not finite is reported by name
-            part = part.to(self.xp)
-            rng = MaskKeys(generator(self.seed, Stream.DROPOUT, step), part.rows)    # the same however a batch is cut
+            keys: Any = generator(self.seed, Stream.DROPOUT, step)
+            if isinstance(part, Sent):
+                keys, part = iter(part.keys), part.batch
+            rng = MaskKeys(keys, part.rows)              # the same masks however a batch is cut
             loss, cache = self.model.loss(self.p, part, rng)
             return share * loss, self.model.loss_backward(self.p, share, cache)
 
     def _begin(self, batches: Sequence[Batch], step: int) -> None:
-        """Zero the last gradient, and bring the rows that `batches` read up to date."""
-        for piece in self._dense:
-            self.gradient[piece] = 0
+        """Zero the last gradient of lazy tables, and bring the rows that `batches` read up to date."""
         for name, ids in self._rows.items():
             self._tables[name][ids] = 0
         rows_read = self._rows_read(batches) if self.lazy else {}
@@ -198,7 +215,11 @@ class Learner:
 
     def update(self, step: int) -> None:
         """Step number `step`, counted from 1, with the gradient of the last `differentiate`, clipped."""
-        lr = rate_at(self.lr, self.factors, step)
+        at: Any = step
+        lr: Any = rate_at(self.lr, self.factors, step)
+        if self._sent is not None:
+            root, rate, lr = (self._sent.numbers[i : i + 1] for i in range(3))
+            at = root, rate
         with np.errstate(over="ignore", invalid="ignore"):
             gradients = self._gradients()
             if self.clip_norm is not None:
@@ -206,7 +227,7 @@ class Learner:
             for piece in self._adam:
                 moments = Moments(*(moment[piece] for moment in self.moments))
                 take_step = adam if self.decay is None else partial(adamw, weight_decay=self.decay[piece])
-                take_step(self.vector[piece], self.gradient[piece], moments, step, lr=lr, beta2=self.beta2)
+                take_step(self.vector[piece], self.gradient[piece], moments, at, lr=lr, beta2=self.beta2)
             for matrix, gradient, momentum, *decay in self._muon.values():
                 muon(matrix, gradient, momentum, lr=lr, weight_decay=decay[0] if decay else 0.0)
             for (name, lazy), gradient in zip(self.lazy.items(), gradients[len(self._dense) :], strict=True):
