@@ -58,7 +58,8 @@ ON_THE_HOST = {
     *(f"models/recommenders/{name}.py" for name in ("co_occurrence", "markov")),
     *(f"models/transformers/{name}.py" for name in ("looking", "sampling", "search")),
     *(f"fast/{name}.py" for name in ("one_history", "one_token")),
-    *(f"training/{name}.py" for name in ("around", "lazy", "learner", "loop", "processes", "schedules", "sending", "state")),
+    *(f"training/{name}.py" for name in ("around", "lazy", "learner", "loop", "processes", "schedules", "sending",
+                                         "state")),
 }  # fmt: skip
 COMPUTES = [p for p in FILES if (name := p.relative_to(ROOT).as_posix()) not in BLOCK_LAYOUTS | ON_THE_HOST
             and not name.startswith("models/layouts/")]  # fmt: skip
