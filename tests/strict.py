@@ -469,18 +469,18 @@ class _Module:
     __name__ = "strict"
     ndarray = StrictArray
 
-    def asarray(self, x: Any, dtype: Any = None) -> "StrictArray":
+    def asarray(self, x: Any, dtype: Any = None) -> StrictArray:
         """The one door from the host."""
         if not isinstance(x, StrictArray):
             _refuse_in_a_step("a transfer")
             COUNTS["transfers"] += 1
         return StrictArray(np.array(x.host if isinstance(x, StrictArray) else x, dtype=dtype))
 
-    def empty(self, shape: Any, dtype: Any = float) -> "StrictArray":
+    def empty(self, shape: Any, dtype: Any = float) -> StrictArray:
         filling = np.nan if np.dtype(dtype).kind == "f" else 77
         return _launched("empty", lambda: np.full(shape, filling, dtype), shape, dtype)
 
-    def empty_like(self, x: StrictArray, dtype: Any = None) -> "StrictArray":
+    def empty_like(self, x: StrictArray, dtype: Any = None) -> StrictArray:
         return self.empty(x.shape, dtype or x.dtype)
 
     def __getattr__(self, name: str) -> Any:
