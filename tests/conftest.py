@@ -1,4 +1,5 @@
 import gc
+import os
 from functools import wraps
 from importlib.util import find_spec
 
@@ -23,6 +24,14 @@ def _pictures_are_blank():
     """A picture takes a fifth of a second to draw, a run writes three: tests of pictures ask for `with_pictures`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(STYLE, "drawn", wraps(STYLE.drawn)(lambda *_: b"a picture"))  # its defaults are pinned
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _disks_are_not_waited_for():
+    """What a test writes need not outlast a loss of power; tests/test_files.py sees when files are flushed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
         yield
 
 

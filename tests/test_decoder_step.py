@@ -26,6 +26,7 @@ def spoiled(path):
     path.write_bytes(pickle.dumps(expected))
 
 
+@pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize("name", ["tinyattn", pytest.param("torch-sdpa", marks=TORCH)])
 def test_contenders_train_on_the_librarys_gradients(name, tmp_path):
     batches = decoder_step.draw(TINY, 3, 2)

@@ -222,11 +222,11 @@ def test_the_mechanism_of_the_contributing_page_is_one(monkeypatch):
         layers.Block(layers.MultiHead(2, tempered()), "sasrec", rate=0.1)
 
 
-@pytest.mark.parametrize("which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
-def test_mechanisms_added_by_the_contributing_page_pass_the_shared_tests(which):
+@pytest.mark.slow(seconds=6)
+def test_mechanisms_added_by_the_contributing_page_pass_the_shared_tests():
     """With a line in MECHANISMS and nothing else: the page's, and one whose weights do not sum to 1."""
     shared = [f"tests/models/test_{name}.py" for name in ("seams", "past", "session")]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "tests.registered", "-m", which]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "tests.registered", "-m", "slow or not slow"]
     added = ["-k", "tempered or sigmoid"]
     found = subprocess.run([*command, *added, *shared], capture_output=True, text=True, cwd=ROOT)
     assert found.returncode == 0, found.stdout

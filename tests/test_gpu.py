@@ -59,6 +59,7 @@ def test_what_is_refused_before_anything_is_measured(given, says, tmp_path, monk
     assert "ANOTHER" in known.read_text()
 
 
+@pytest.mark.slow(seconds=2)
 def test_every_model_that_is_trained():
     rows = models("strict")
     assert [row["name"] for row in rows] == small.TRAINED

@@ -13,6 +13,7 @@ from tinyattn.data import SeriesWorld, leave_one_out
 from tinyattn.models import SASRecNetwork
 
 
+@pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize("name", inference.CONTENDERS)
 def test_contenders_answer_as_the_library_does(name, tmp_path):
     if inference.CONTENDERS[name] == "torch" and not installed("torch-sdpa"):

@@ -164,6 +164,7 @@ def test_an_op_of_a_file_unknown_to_the_profile_is_a_group_of_its_own():
     assert roofline.group("ops.attention.fused_attention.fused_attention_backward") == roofline.SCORES
 
 
+@pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize("name", ranking.CONTENDERS)
 def test_contenders_rank_by_the_librarys_scores(name, tmp_path):
     if ranking.CONTENDERS[name] == "torch" and not installed("torch-sdpa"):

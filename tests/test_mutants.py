@@ -118,6 +118,7 @@ def test_a_module_becomes_its_mutant_for_all_who_have_imported_from_it(toy):
     assert (toy.SIZE, scaled(1)) == (3, 2)
 
 
+@pytest.mark.slow(seconds=1)
 def test_killed_and_surviving_mutants_are_told_apart(toy, monkeypatch):
     """By a check that fails, by a call that does not end, and not at all; each in a process of its own."""
     monkeypatch.setattr(mutants, "module_of", lambda mutant: toy)
@@ -218,6 +219,7 @@ def test_tests_of_the_room_come_first_and_those_that_reach_the_line_before_other
     assert list(rooms.concerned(Toy(on_import=True), own, Reached())) == [pin, b, quick, slow]
 
 
+@pytest.mark.slow(seconds=1)
 def test_a_mutant_is_tried_by_pytest_in_a_copy_of_the_project(tmp_path, monkeypatch):
     """Killed by a test that does not end, or not at all, and then the copy is as it was."""
     whole, copy = tmp_path / "whole", tmp_path / "copy"

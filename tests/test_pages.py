@@ -15,7 +15,7 @@ from benchmarks.pages import SCRIPTS
 from tinyattn.backend import DEVICES
 from tinyattn.experiments import EXPERIMENTS, results_of, with_remarks
 
-SLOW = {"planted": pytest.mark.slow}                      # its page has the best ranking of every world
+SLOW = dict.fromkeys(("awrsr", "planted"), pytest.mark.slow(seconds=4))    # all users are drawn anew; best rankings
 
 
 @pytest.fixture(autouse=True)

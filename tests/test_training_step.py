@@ -131,6 +131,7 @@ def test_nothing_is_measured_where_a_contender_computes_something_else(monkeypat
         training_step.measure(TINY, ["tinyattn"], 1, None)
 
 
+@pytest.mark.slow(seconds=1)
 def test_a_measurement_makes_a_page():
     """Without peers; what machine it was does not matter here."""
     found = training_step.measure(TINY, ["tinyattn"], 2, None)

@@ -90,6 +90,7 @@ def test_decoders_of_all_mixers_are_nearly_as_large():
     assert max(sizes) - min(sizes) <= what_changed.LAYERS * (2 * what_changed.D + 1)
 
 
+@pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize(("mixer", "who"), [("lstm", "tinyattn-1"), ("lstm", "torch-1"), ("gru", "torch-1")])
 def test_contenders_train_on_the_librarys_gradients(mixer, who, tmp_path):
     if "torch" in who:

@@ -307,6 +307,7 @@ def test_an_object_inside_of_another_is_loaded_and_a_class_is_called(tmp_path):
             load(target)
 
 
+@pytest.mark.slow(seconds=2)
 def test_our_own_time_limit_accuses_nobody(tmp_path):
     path = tmp_path / "slow.py"
     path.write_text(
@@ -323,6 +324,7 @@ def test_our_own_time_limit_accuses_nobody(tmp_path):
     assert "it had not ended after 2 seconds" in report.problem
 
 
+@pytest.mark.slow(seconds=1)
 def test_slow_and_wrong_is_not_called_changeable():
     """Time runs out while the counterexample is shrunk; cases that failed are not tried again."""
 

@@ -66,6 +66,7 @@ def test_mistakes_between_blocks_of_128_and_at_a_block_that_is_all_masked_are_se
         assert "large_sizes" in [f.property for f in report.failures], report
 
 
+@pytest.mark.slow(seconds=2)
 def test_loops_over_every_entry_are_slow_and_may_be_right():
     def attention(q, k, v, mask=None):
         if k.shape[-2] > 200:

@@ -176,6 +176,7 @@ def test_where_nothing_was_tried_nothing_holds():
     assert "could not run: no property was tried: there was no time left" in str(report)
 
 
+@pytest.mark.slow(seconds=2)
 def test_an_import_without_end_is_told(write):
     started = time.monotonic()
     report = check_implementation(write("import time\ntime.sleep(60)"), "softmax", time_limit=1.5)

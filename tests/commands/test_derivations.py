@@ -18,6 +18,7 @@ def test_steps_are_printed_and_a_page_is_written(tmp_path: Path, capsys: Any) ->
     assert page.read_text(encoding="utf-8") == derivation("product", seed=2).html()
 
 
+@pytest.mark.slow(seconds=1)
 def test_an_animation_is_written(tmp_path: Path, monkeypatch: Any, with_pictures: None) -> None:
     image = pytest.importorskip("PIL.Image")
     monkeypatch.setattr("tinyattn.show.moving.MOVES", 1)

@@ -27,6 +27,7 @@ def states(folder):
     return {name: state for each in found for name, state in each.exercises.items()}, problems
 
 
+@pytest.mark.slow(seconds=1)
 def test_solved_tried_and_untouched(tmp_path):
     right, wrong = str(check("score_std", 16)), str(check("my_attention", lambda q, k, v: q, hint=2))
     (tmp_path / "a.ipynb").write_text(notebook(("score_std", right), ("my_attention", wrong), ("nine_tenths", "")))

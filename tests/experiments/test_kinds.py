@@ -45,6 +45,7 @@ def test_runs_leave_answers_on_three_lengths_and_sizes(quick, tmp_path, monkeypa
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
 
 
+@pytest.mark.slow(seconds=1)
 def test_a_run_on_a_task_that_changed_is_refused(quick, tmp_path, monkeypatch):
     run_here(monkeypatch)
     carry_out(quick, None, tmp_path, say=lambda line: None)

@@ -83,6 +83,7 @@ def test_what_follows_is_asked_of_a_mask_after_the_newest_items(device):
     np.testing.assert_allclose(scores, network.score(p, pad([long[-5:]], 6)), atol=1e-12)
 
 
+@pytest.mark.slow(seconds=1)
 @pytest.mark.host
 @pytest.mark.parametrize("loss", ["ce", "bce"])
 def test_it_learns_what_follows(loss):

@@ -55,6 +55,7 @@ def share(name, model):
     return model.evaluate(split, ks=(1, 3), truth=WORLDS[name].next_item)[METRIC[name]] / best
 
 
+@pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize(
     ("name", "model", "least"),
     [

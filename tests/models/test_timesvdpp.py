@@ -102,6 +102,7 @@ def test_slices_add_up_to_the_batch():
         np.testing.assert_allclose(a, b, atol=1e-14, err_msg=name)
 
 
+@pytest.mark.slow(seconds=2)
 def test_planted_drift_is_found():
     """Ratings of tastes and drift: each part of the model that the data has takes some of the error away."""
     split = split_ratings(DATA, by="random")

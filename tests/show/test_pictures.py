@@ -105,6 +105,7 @@ def test_text_stays_text_in_svg_and_pdf(tmp_path):
     assert b"/Type3" not in pdf
 
 
+@pytest.mark.slow(seconds=2)
 def test_animations_have_a_picture_a_step_and_a_token(tmp_path, monkeypatch):
     from PIL import Image
 

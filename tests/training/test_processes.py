@@ -145,6 +145,7 @@ def test_a_killed_child_is_an_error():
                 list(pool.map([1, 2, 3, 4]))
 
 
+@pytest.mark.slow(seconds=2)
 def test_children_end_when_their_parent_is_killed():
     code = """if True:
         import os, sys, time

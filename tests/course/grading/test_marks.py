@@ -177,6 +177,7 @@ def test_tables_and_a_second_run(graded, folder):
     assert to.read_bytes() == before
 
 
+@pytest.mark.slow(seconds=2)
 def test_what_is_graded_is_kept_when_a_run_ends_in_its_middle(folder, tmp_path, monkeypatch):
     """As with a full disk: what was written is whole, and the next run goes on from there."""
     few = tmp_path / "class"

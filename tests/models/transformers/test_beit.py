@@ -108,6 +108,7 @@ def learned(shapes):
     return model.fit(shapes.split(), progress=False)
 
 
+@pytest.mark.slow(seconds=1)
 def test_it_names_hidden_patches_better_than_who_knows_their_shares(learned, shapes, tmp_path, monkeypatch):
     monkeypatch.setattr(beit, "AT_ONCE", 30)
     asked = learned.evaluation_batch(shapes[:100])

@@ -164,6 +164,7 @@ def learned():
     return Encoder(**options).fit("abcdef" * 70, progress=False)
 
 
+@pytest.mark.slow(seconds=1)
 def test_blanks_are_filled_from_both_sides(learned):
     ((text, p), *_) = learned.fill("cde_abc", 1)
     assert (text, p > 0.9) == ("cdefabc", True)
