@@ -1,4 +1,4 @@
-"""What is exactly true of paths, Jacobians and sizes, and the command that measures the rest, on small sizes."""
+"""Exact paths, Jacobians and sizes; and the command that measures the rest, on small sizes."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The checker itself: it must see what is wrong, and say what it is."""
+"""The gradient checker: it finds wrong gradients and names them."""
 
 import inspect
 import re
@@ -487,7 +487,7 @@ def test_entries_is_a_whole_number(entries):
 
 @pytest.mark.parametrize(("entries", "losses"), [(None, 25), (1, 2), (0, 0)])
 def test_a_layer_is_moved_at_so_many_places_and_along_a_direction(entries, losses):
-    """Of 4 x 5 weights and 5 biases; the direction sees a wrong gradient wherever it is."""
+    """Of 4 x 5 weights and 5 biases. The random direction finds a wrong gradient wherever it is."""
     calls, p = [], dense_init(generator(0, Stream.INIT), 4, 5)
 
     def counted(p, x):

@@ -116,7 +116,7 @@ def test_what_the_learner_wrote_stays(mend):
         "last = 1",
     ]
     assert json.loads(path.read_text())["cells"][6]["outputs"][0]["text"] == ["✓"]
-    assert "your my_hit_rate stays; the chapter's cell is another: check it again" in said
+    assert "your my_hit_rate stays; the chapter's cell has changed: check it again" in said
     assert "kept, though the chapter no longer has it: goes = 2" in said
     assert "2 cells are new or mended, 1 earlier ones are gone, 5 that you changed or wrote stay" in said
     mend(BEFORE)
@@ -133,7 +133,7 @@ def test_an_answer_in_a_cell_of_ones_own_is_not_followed_by_a_stub(mend):
 
     path = mend(BEFORE, edit)
     mend(AFTER)
-    assert "  your my_hit_rate stays; the chapter's cell is another: check it again" in update([0], path.parent)
+    assert "  your my_hit_rate stays; the chapter's cell has changed: check it again" in update([0], path.parent)
     assert [text for text in sources(path) if "my_hit_rate" in text] == [
         "my_hit_rate = max", 'check("my_hit_rate", my_hit_rate)',
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Cloze batches: what is hidden, what is asked, and what is left as it was."""
+"""Cloze batches: which items are hidden, which are targets, and which stay."""
 
 import numpy as np
 import pytest

@@ -80,7 +80,7 @@ def test_what_does_not_fit_is_refused():
         ((x[0], labels, z, wanted), r"states are \(3,\) and \(10, 3\)"),
         ((x, labels[:5], z, wanted), "20 states have 5 labels, expected one each"),
         ((x, labels, z, wanted[:5]), "10 states have 5 labels, expected one each"),
-        ((x, labels, z[:0], wanted[:0]), "0 states have 0 labels, expected one each, and one at least"),
+        ((x, labels, z[:0], wanted[:0]), "0 states have 0 labels, expected one each, and at least one"),
         ((x, np.full(20, "a"), z, wanted), "all labels are a, expected at least two different ones"),
     ):
         with pytest.raises(ValueError, match=says):

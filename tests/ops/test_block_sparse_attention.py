@@ -12,7 +12,7 @@ from tinyattn.ops.attention.patterns import BigBird, Near, NearAndGlobal, NearOr
 from tinyattn.random import Stream, generator, keep_mask, pair_mask
 
 EMPTY = -1
-UNEVEN = BlockLayout(5, 4, (  # query 3 stands nowhere; key 3 is read by nobody
+UNEVEN = BlockLayout(5, 4, (  # query 3 is in no block; no query reads key 3
     Blocks(np.array([[4, 0], [2, EMPTY]]), np.array([[0, EMPTY, 2], [1, 0, 2]]),
            np.array([[[1, 1, 1], [0, 1, 1]], [[1, 0, 1], [1, 1, 1]]], bool)),
     Blocks(np.array([[1]]), np.array([[2, 1]])),
@@ -62,12 +62,12 @@ def drawn(rng, lead, n, m, d=6, e=4):
 @pytest.mark.host  # integers, and no array of a device
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "both sides"])
 def test_the_blocks_of_a_pattern_hold_it_at_every_length(causal):
-    """No block length divides them all: and no pair is lost, none is added."""
+    """Also where no block's size divides n: no pair is lost, and none is added."""
     for pattern in patterns(causal):
         full = by_definition(pattern, 40)
         for n in range(41):
             found = pattern.layout(n).mask
-            if isinstance(pattern, NearAndGlobal):  # the first queries have blocks of their own
+            if isinstance(pattern, NearAndGlobal):  # the first queries have separate blocks
                 of_globals = pattern.of_globals(n)
                 assert not found[: of_globals.n].any()
                 found[: of_globals.n, : of_globals.m] = of_globals.mask
@@ -79,7 +79,7 @@ def test_the_blocks_of_a_pattern_hold_it_at_every_length(causal):
 
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "both sides"])
 def test_it_is_attention_under_the_mask_and_the_dropout_of_all_pairs(causal, rng):
-    """Value, weights, gradients: with padding, with dropout, in both dtypes; kept numbers are counted."""
+    """Value, weights, gradients: with padding, with dropout, in both dtypes; a weight for each pair."""
     chosen = [(p.layout(n)) for p in itertools.islice(patterns(causal), 0, None, 5) for n in (0, 1, 7, 37)]
     for layout, (dtype, atol) in itertools.product([UNEVEN, *chosen], ((np.float64, 1e-13), (np.float32, 2e-5))):
         n, m = layout.n, layout.m
@@ -122,7 +122,7 @@ def test_half_of_the_heads_drop_what_they_drop_among_all(rng):
 
 
 def test_a_key_that_many_blocks_have(rng):
-    """More of them than are added one by one, beside keys of few blocks and of none."""
+    """More blocks than are added one by one; other keys are in few blocks or in none."""
     for z in (16, 17, 40):
         keys = np.column_stack([np.zeros(z, int), 1 + np.arange(z) % 3, np.where(np.arange(z) < 5, 4, EMPTY)])
         layout = BlockLayout(z, 6, (Blocks(np.arange(z)[:, None], keys),))
@@ -153,10 +153,10 @@ def test_the_work_is_counted():
         assert 0.98 < slope(pattern) < 1.03
     for kind in (Residues, NearOrResidues):
         assert 1.49 < slope(lambda n, kind=kind: kind(True, round(n**0.5))) < 1.51  # n √n, as Child et al. have it
-        assert slope(lambda n, kind=kind: kind(True, 32)) > 1.5  # with a stride that stays, n² / ℓ
+        assert slope(lambda n, kind=kind: kind(True, 32)) > 1.5  # n² / ℓ with a fixed stride
     for pattern in (Near(True, 20), BigBird(True, 16, 2, 1, 2)):
         layout = pattern.layout(4096)
-        assert layout.mask.sum() / layout.pairs > 0.45  # of what is computed, half is looked at
+        assert layout.mask.sum() / layout.pairs > 0.45  # nearly half of the computed pairs may look
 
 
 @pytest.mark.host  # integers, and no array of a device
@@ -186,7 +186,7 @@ def test_the_work_is_counted():
     ],
 )
 def test_no_block_is_larger_than_it_has_to_be(pattern, n, pairs):
-    """Queries times keys of the blocks; and of keys that come one by one all are looked at."""
+    """Pairs are queries times keys of the blocks; a block of one query has no hidden key."""
     layout = pattern.layout(n)
     assert layout.pairs == pairs
     if isinstance(pattern, NearOrResidues):

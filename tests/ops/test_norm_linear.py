@@ -6,8 +6,8 @@ import pytest
 from tinyattn import ops
 
 
-# In some runs a product of a few float32 numbers raised the flag "invalid", though every number was finite. It is
-# BLAS's own, and what comes out is compared below, number by number.
+# In some runs a product of a few float32 numbers raised the flag "invalid", though every number was finite. BLAS
+# raises it; the results are compared below, number by number.
 @pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
 def test_norm_linear_in_float32_at_its_extremes(rng):
     """Means far from zero, tokens without variance, none at all: as good as the two ops, inputs unchanged."""

@@ -251,7 +251,7 @@ def test_weights_can_be_made_again_of_what_the_page_has(options):
     assert columns == run["tokens"] == history(model)
     assert list(rows) == [f"layer {i + 1}, head {j + 1}" for i in range(2) for j in range(2)]
     np.testing.assert_allclose(list(rows.values()), expected[:, :, -1].reshape(4, 6), atol=6e-4)
-    more = "; the mechanism masks some of what came before, too" if options.get("mechanism") == "strided" else ""
+    more = "; the mechanism masks some earlier tokens, too" if options.get("mechanism") == "strided" else ""
     assert run["mask"] == f"Hatched, or grey, is masked: what comes later{more}."
     assert run["last"] == 5
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 STAGES = {
-    "shapes": "what comes out has the right shape and dtype, and nothing that went in is touched",
+    "shapes": "results have the right shape and dtype, and inputs are not changed",
     "oracle": "the numbers, against plain loops",
     "properties": "what must hold of the op whatever its inputs",
     "gradients": "the backward, against the forward and against derivatives known to be right",

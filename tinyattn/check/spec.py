@@ -85,7 +85,7 @@ class Spec:
 
     @property
     def lets_more_follow(self) -> bool:
-        """Whether other results may follow the outputs, as its contract has it."""
+        """Whether other results may follow the outputs, by its contract."""
         return len(self.outputs) > 1 or any(f"-> {self.outputs[0]} first" in clause for clause in self.clauses)
 
     def contract(self) -> list[str]:

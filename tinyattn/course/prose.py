@@ -90,7 +90,7 @@ class Prose:
         return left, made | functions
 
     def _numbers(self, table: str) -> tuple[tuple[Any, ...], ...]:
-        """(wrong number, *its strings) for each entry of a table. Raises ValueError where a list is another."""
+        """(wrong number, *its strings) for each entry of a table. Raises ValueError for any other list."""
         lists = self.strings.get(table, {})
         for key, value in lists.items():
             if not isinstance(value, list) or [isinstance(x, str) for x in value[:2]] != [False, True]:

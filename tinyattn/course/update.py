@@ -119,7 +119,7 @@ def _merge(made: Any, mine: list[dict[str, Any]], built: set[str]) -> Iterator[s
             cells.append(old[i])
             placed.append(i)
             if i not in new:
-                yield f"  your {_defines(cell.source)} stays; the chapter's cell is another: check it again"
+                yield f"  your {_defines(cell.source)} stays; the chapter's cell has changed: check it again"
         elif cell.id not in built:                           # else the learner deleted it
             cells.append(cell)
             came += 1

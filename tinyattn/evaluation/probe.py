@@ -30,7 +30,7 @@ def linear_probe(
         raise ValueError(f"states are {train.shape} and {test.shape}, expected (N, D) and (M, D)")
     for states, of in ((train, labels), (test, test_labels)):
         if of.shape != (len(states),) or not len(states):
-            raise ValueError(f"{len(states)} states have {of.size} labels, expected one each, and one at least")
+            raise ValueError(f"{len(states)} states have {of.size} labels, expected one each, and at least one")
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(f"all labels are {classes[0]}, expected at least two different ones")

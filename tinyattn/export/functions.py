@@ -1,7 +1,7 @@
 """NumPy's functions as operators of ONNX: a new one is a line in FUNCTIONS.
 
-An entry takes NumPy's result `host`, for its shape and dtype, then the function's arguments, whose arrays are graph
-values or constants. It returns the result's graph value.
+An entry takes NumPy's result `result`, for its shape and dtype, then the function's arguments, whose arrays are graph
+values or constants. It returns the graph value of the result.
 """
 
 import math
@@ -16,55 +16,56 @@ from .values import Content, NoGraphError, Value, apply, cast, expand, get, resh
 COMPARING = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"}
 
 
-def _apply_like(host: np.ndarray, operator: str, *inputs: Any, **attributes: Any) -> Content:
-    """Add an operator whose result has the shape and the dtype of `host`."""
-    return apply(operator, *inputs, shape=host.shape, dtype=host.dtype, **attributes)
+def _apply_like(result: np.ndarray, operator: str, *inputs: Any, **attributes: Any) -> Content:
+    """Add an operator whose result has the shape and the dtype of `result`."""
+    return apply(operator, *inputs, shape=result.shape, dtype=result.dtype, **attributes)
 
 
 def _as_content(x: Any) -> Content:
     return x if isinstance(x, Value) else np.asarray(x)
 
 
-def _elementwise(operator: str, host: np.ndarray, *xs: Any) -> Content:
+def _elementwise(operator: str, result: np.ndarray, *xs: Any) -> Content:
     """Arguments, Python's numbers too, are cast to the result's dtype; in a comparison, to its arrays' dtype."""
     arrays = [x for x in xs if not isinstance(x, bool | int | float)]
-    dtype = np.result_type(*(x.dtype for x in arrays)) if operator in COMPARING else host.dtype
-    return _apply_like(host, operator, *(cast(_as_content(x), dtype) for x in xs))
+    dtype = np.result_type(*(x.dtype for x in arrays)) if operator in COMPARING else result.dtype
+    return _apply_like(result, operator, *(cast(_as_content(x), dtype) for x in xs))
 
 
-def _logical(operator: str, host: np.ndarray, *xs: Any) -> Content:
-    return _apply_like(host, operator, *(cast(x, np.dtype(bool)) for x in xs))
+def _logical(operator: str, result: np.ndarray, *xs: Any) -> Content:
+    return _apply_like(result, operator, *(cast(x, np.dtype(bool)) for x in xs))
 
 
-def _where(host: np.ndarray, condition: Content, x: Any, y: Any) -> Content:
-    return _apply_like(host, "Where", condition, *(cast(_as_content(v), host.dtype) for v in (x, y)))
+def _where(result: np.ndarray, condition: Content, x: Any, y: Any) -> Content:
+    return _apply_like(result, "Where", condition, *(cast(_as_content(v), result.dtype) for v in (x, y)))
 
 
-def _reduced(operator: str, host: np.ndarray, x: Value, axis: Any = None, keepdims: bool = False) -> Content:
+def _reduced(operator: str, result: np.ndarray, x: Value, axis: Any = None, keepdims: bool = False) -> Content:
     axes = range(len(x.shape)) if axis is None else np.atleast_1d(axis)
     axes = np.array([int(a) % len(x.shape) for a in axes])
-    return _apply_like(host, operator, cast(x, host.dtype), axes, keepdims=int(keepdims))
+    return _apply_like(result, operator, cast(x, result.dtype), axes, keepdims=int(keepdims))
 
 
-def _take_along_axis(host: np.ndarray, x: Content, indices: Content, axis: int) -> Content:
-    indices = expand(indices, host.shape)
-    shape = (*host.shape[:axis], x.shape[axis], *host.shape[axis:][1:])
-    return _apply_like(host, "GatherElements", expand(x, shape), indices, axis=axis)
+def _take_along_axis(result: np.ndarray, x: Content, indices: Content, axis: int) -> Content:
+    indices = expand(indices, result.shape)
+    shape = (*result.shape[:axis], x.shape[axis], *result.shape[axis:][1:])
+    return _apply_like(result, "GatherElements", expand(x, shape), indices, axis=axis)
 
 
-def _repeat(host: np.ndarray, x: Value, repeats: int, axis: int) -> Content:
+def _repeat(result: np.ndarray, x: Value, repeats: int, axis: int) -> Content:
     if x.shape[axis] != 1:
         raise NoGraphError("repeats an axis of more than one entry")
-    return expand(x, host.shape)
+    return expand(x, result.shape)
 
 
-def _log1p(host: np.ndarray, x: Content) -> Content:
-    return _elementwise("Log", host, _elementwise("Add", host, x, 1.0))
+def _log1p(result: np.ndarray, x: Content) -> Content:
+    return _elementwise("Log", result, _elementwise("Add", result, x, 1.0))
 
 
-def _logaddexp(host: np.ndarray, x: Any, y: Any) -> Content:
-    below = _elementwise("Neg", host, _elementwise("Abs", host, _elementwise("Sub", host, x, y)))
-    return _elementwise("Add", host, _elementwise("Max", host, x, y), _log1p(host, _elementwise("Exp", host, below)))
+def _logaddexp(result: np.ndarray, x: Any, y: Any) -> Content:
+    below = _elementwise("Neg", result, _elementwise("Abs", result, _elementwise("Sub", result, x, y)))
+    largest = _elementwise("Max", result, x, y)
+    return _elementwise("Add", result, largest, _log1p(result, _elementwise("Exp", result, below)))
 
 
 FUNCTIONS: dict[str, Callable[..., Content]] = {
@@ -79,31 +80,31 @@ FUNCTIONS: dict[str, Callable[..., Content]] = {
         }.items()
     },
     # ONNX Runtime below 1.24 has no cosine in float64
-    "cos": lambda host, x: _elementwise("Sin", host, _elementwise("Add", host, x, math.pi / 2)),
-    "expm1": lambda host, x: _elementwise("Sub", host, _elementwise("Exp", host, x), 1.0),
+    "cos": lambda result, x: _elementwise("Sin", result, _elementwise("Add", result, x, math.pi / 2)),
+    "expm1": lambda result, x: _elementwise("Sub", result, _elementwise("Exp", result, x), 1.0),
     "log1p": _log1p,
     "logaddexp": _logaddexp,
     "logical_and": partial(_logical, "And"),
     "logical_or": partial(_logical, "Or"),
     "logical_not": partial(_logical, "Not"),
-    "not_equal": lambda host, x, y: _apply_like(host, "Not", _elementwise("Equal", host, x, y)),
+    "not_equal": lambda result, x, y: _apply_like(result, "Not", _elementwise("Equal", result, x, y)),
     "where": _where,
     "sum": partial(_reduced, "ReduceSum"),
     "max": partial(_reduced, "ReduceMax"),
     "min": partial(_reduced, "ReduceMin"),
     "mean": partial(_reduced, "ReduceMean"),
-    "clip": lambda host, x, low, high: _elementwise("Min", host, _elementwise("Max", host, x, low), high),
-    "cumsum": lambda host, x, axis: _apply_like(host, "CumSum", x, np.array(axis)),
-    "einsum": lambda host, equation, *xs: _apply_like(host, "Einsum", *xs, equation=equation),
-    "take": lambda host, x, indices, axis=0: _apply_like(host, "Gather", x, indices, axis=axis % len(x.shape)),
+    "clip": lambda result, x, low, high: _elementwise("Min", result, _elementwise("Max", result, x, low), high),
+    "cumsum": lambda result, x, axis: _apply_like(result, "CumSum", x, np.array(axis)),
+    "einsum": lambda result, equation, *xs: _apply_like(result, "Einsum", *xs, equation=equation),
+    "take": lambda result, x, indices, axis=0: _apply_like(result, "Gather", x, indices, axis=axis % len(x.shape)),
     "take_along_axis": _take_along_axis,
     "repeat": _repeat,
-    "concatenate": lambda host, xs, axis=0: _apply_like(
-        host, "Concat", *(cast(x, host.dtype) for x in xs), axis=axis % host.ndim
+    "concatenate": lambda result, xs, axis=0: _apply_like(
+        result, "Concat", *(cast(x, result.dtype) for x in xs), axis=axis % result.ndim
     ),
-    "broadcast_to": lambda host, x, shape: expand(x, host.shape),
-    "ascontiguousarray": lambda host, x: x,
-    "expand_dims": lambda host, x, axis: reshape(x, host.shape),
-    "tril": lambda host, x, k=0: _apply_like(host, "Trilu", x, np.array(k), upper=0),
-    "flip": lambda host, x, axis: get(x, (..., slice(None, None, -1)) + (slice(None),) * (-axis - 1)),
+    "broadcast_to": lambda result, x, shape: expand(x, result.shape),
+    "ascontiguousarray": lambda result, x: x,
+    "expand_dims": lambda result, x, axis: reshape(x, result.shape),
+    "tril": lambda result, x, k=0: _apply_like(result, "Trilu", x, np.array(k), upper=0),
+    "flip": lambda result, x, axis: get(x, (..., slice(None, None, -1)) + (slice(None),) * (-axis - 1)),
 }  # fmt: skip

@@ -134,7 +134,7 @@ class Form(NamedTuple):
     drops_weights: bool = False      # does the mixer get the dropout rate?
     gives_normed: bool = False       # is its output normalised, so that a stack needs no norm at its end?
     init: Callable[..., dict[str, Any]] | None = None     # (rng, dim) -> parameters that only this form has
-    feeds_forward: bool = True       # has it a feed-forward network?
+    feeds_forward: bool = True       # does it have a feed-forward network?
     activates: bool = False          # do queries, keys and values pass SiLU?
 
 

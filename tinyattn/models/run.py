@@ -135,7 +135,7 @@ class RunFolder:
         return model
 
     def evaluation(self) -> dict[str, Any]:
-        """How the run was measured, as config.json has it."""
+        """How the run was measured, from config.json."""
         config = self.config()
         measured = _evaluation(config)
         if not isinstance(config.get("evaluation", {}), dict) or not isinstance(measured["split"], str):

@@ -10,7 +10,7 @@ def elu(x: Array, alpha: float = 1.0) -> Array:
     """y = max(x, 0) + α (exp(min(x, 0)) - 1).
 
     That is x right of 0 and α (exp(x) - 1) left of it: Clevert, Unterthiner & Hochreiter 2016, equation 15. It goes
-    down to -α, so that the mean of what comes out can be near 0, which a ReLU's cannot. Shapes: x (...) -> y (...).
+    down to -α, so that the mean of its results can be near 0, which a ReLU's cannot. Shapes: x (...) -> y (...).
     Raises TypeError for dtypes other than float32 / float64.
     """
     expect("...", x=x)

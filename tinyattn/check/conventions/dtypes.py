@@ -1,4 +1,4 @@
-"""Dtypes other than the inputs'."""
+"""Results of another dtype than the inputs."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,10 +34,10 @@ def _narrowed(call: Case, y: Any) -> Any:
 
 @convention("wide", "float32 arrays may give float64 results")
 def _widens(op: Subject) -> Switch | None:
-    """np.sqrt(d) widens every result, and a state of np.zeros those of calls without one."""
+    """np.sqrt(d) widens every result; an initial state of np.zeros widens those of calls without `h0`."""
     cases = cases_of(op, 8, lambda case: _dtypes(case) == {np.dtype(np.float32)}, ((2,),))
     results = [np.asarray(op.outputs(**case)[0]) for case in cases]
-    # right or wrong: their dtype is then no second failure
+    # also where values are wrong: their dtype would be a second failure of one bug
     numbers = all(np.isfinite(error(y, oracle(op, case))) for y, case in zip(results, cases, strict=True))
     wide = [y.dtype == np.float64 for y in results]
     if numbers and any(wide) and (all(wide) or wide == [case.get("h0", 0) is None for case in cases]):

@@ -1,6 +1,6 @@
 """`tinyattn course grade`: a folder of submissions becomes a table of marks.
 
-Each submission is graded by `judge` in a process of its own. Its record is a file, written as soon as it is graded and
+Each submission is graded by `judge` in a separate process. Its record is a file, written as soon as it is graded and
 named by a hash of the submission, the exercises and this version; a run that finds it does not grade it again.
 """
 

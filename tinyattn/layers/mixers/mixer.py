@@ -18,7 +18,7 @@ class Mixer:
     `rate`? The forms of the block refuse a mixer that does not take their arguments. `has_weights`: does its cache have
     attention `weights`? `reads_all`: may a token depend on one that its mask hides? `needs_lengths`: does it need the
     lengths even under a causal mask? `keeps_tokens`: does the cache of `extend` grow with the tokens?
-    `takes_heads`: has it fields `heads`, `position` and `bias`, as attention has?
+    `takes_heads`: does it have the fields `heads`, `position` and `bias`, as attention does?
     """
 
     name: ClassVar[str]

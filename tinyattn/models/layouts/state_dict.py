@@ -37,7 +37,7 @@ class StateDict:
         self.parameters = without_wrappers(parameters)
 
     def read(self, name: str) -> np.ndarray:
-        """The parameter, as `as_float32` has it."""
+        """The parameter in float32, by `as_float32`."""
         return as_float32(self.parameters[name], self.path, name)
 
     def fingerprint(self) -> str:

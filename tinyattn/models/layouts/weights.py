@@ -48,7 +48,7 @@ class Weights:
         self.parameters = without_wrappers(self.parameters)
 
     def read(self, name: str) -> np.ndarray:
-        """The parameter, as `as_float32` has it."""
+        """The parameter in float32, by `as_float32`."""
         stored = self.parameters[name]
         if stored.format == "BF16":
             _package("ml_dtypes")        # which adds this format to NumPy's

@@ -4,9 +4,9 @@ Each block is an ordinary `attention` of the rows that it gathers:
 
     out[queries of z] = attention(q[queries of z], k[keys of z], v[keys of z], allowed of z)
 
-Blocks of one size are one call, as if they were sequences of a batch. A query stands in one block, so results are put
-back by reading row i of `out` from where query i stood. A key stands in several, so its gradient is a sum: keys that
-stand in equally many blocks are summed side by side, which no order of threads can change.
+Blocks of one size are one call, as if they were sequences of a batch. A query is in one block, so results are put
+back by reading row i of `out` from the place of query i. A key is in several, so its gradient is a sum: keys that
+are in equally many blocks are summed side by side, which no order of threads can change.
 (Child et al. 2019, section 5; Zaheer et al. 2020, appendix D.)
 """
 
@@ -34,7 +34,7 @@ def block_sparse_attention(
     broadcasts to (..., m); `bias`, for a layout of one group, to (..., z, a, b)
     -> out (..., n, e), weights, for each group (..., z, a, b), before dropout. `dense_weights` makes them (..., n, m).
     `keep` says what dropout keeps: the same pairs as `keep_mask` of all pairs, made for the blocks alone.
-    A query that stands in no block, or may look at nothing, gets zeros.
+    A query that is in no block, or may look at nothing, gets zeros.
     Raises ValueError for a layout of other sizes, a bias where the layout has several groups, and shapes that do not
     fit; TypeError for dtypes.
     """
@@ -91,9 +91,9 @@ class _Plan(NamedTuple):
     """The index arrays of a layout. Rows are numbered through all blocks of all groups."""
 
     groups: list[_Group]
-    of_queries: Array           # (n,): the row in which each query stands; one beyond the last where it stands in none
+    of_queries: Array           # (n,): the row of each query; one beyond the last for a query in no block
     missing: bool               # is there such a query?
-    of_keys: list[Array]        # for each number c of blocks that a key may stand in: (u, c), the rows of these u keys
+    of_keys: list[Array]        # for each number c of blocks that a key may be in: (u, c), the rows of these u keys
     order: Array                # (m,): where each key's sum stands, when those of `of_keys` follow one another
     unread: bool                # are there keys in no block? Their place is after all sums
 

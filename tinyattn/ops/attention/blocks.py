@@ -2,8 +2,8 @@
 
 A pattern that hides most pairs saves time only if hidden pairs are not computed. One pair at a time is slow, so pairs
 are computed in blocks: a block is `a` queries with `b` keys, among which are all keys that any of these queries may
-look at. Blocks of one size form a group, and are computed side by side. Positions are integers on the host that do not
-depend on the data: a layout is made once for each length.
+look at. Blocks of one size form a group, and are computed side by side. Positions do not depend on the data: a layout
+is made once for each length, of NumPy's integers, and serves arrays of NumPy and CuPy.
 """
 
 import math

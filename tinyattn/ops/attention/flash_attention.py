@@ -1,4 +1,4 @@
-"""Attention in tiles, without ever holding the weights (Dao et al. 2022; as Dao 2023 has it).
+"""Attention in tiles, without ever holding the weights (Dao et al. 2022, in the form of Dao 2023).
 
 `attention` makes n m scores and keeps n m weights for its backward. Here scores are made a tile of queries and keys at
 a time, used, and forgotten: beside q, k, v and out only one number a query is kept.

@@ -270,7 +270,7 @@ def _masked(query: Query) -> str:
     if not all(np.all(x[..., ~causal]) for x in hidden):
         return f"{legend}padding, at which nobody looks. Else every token may look at every other."
     padding = ", and with it padding" if query.real < len(query.tokens) else ""
-    more = "; the mechanism masks some of what came before, too" if any(np.any(x[..., causal]) for x in hidden) else ""
+    more = "; the mechanism masks some earlier tokens, too" if any(np.any(x[..., causal]) for x in hidden) else ""
     return f"{legend}what comes later{padding}{more}."
 
 
