@@ -150,14 +150,14 @@ def test_a_batch_is_cut_without_losing_a_number():
     real = np.arange(width) < lengths[:, None]
     ids = np.where(real, rng.integers(1, 50, real.shape), 0)
     batch = Batch(ids, ids + 100, np.arange(n_users) + 5, ids * 2, ids * 3, (np.arange(n_users) + 7)[:, None, None],
-                  real.astype(np.float32))  # fmt: skip
+                  real.astype(np.float32), times=ids * 60.0)  # fmt: skip
     slices = batch.slices(15)
     assert sorted(np.concatenate([part.users for part in slices]).tolist()) == batch.users.tolist()
     for part in slices:
         rows = part.users - 5
         longest = lengths[rows].max()
         assert part.target_positions is None
-        for name in ("ids", "slots", "targets", "negatives", "weight"):
+        for name in ("ids", "slots", "targets", "negatives", "weight", "times"):
             np.testing.assert_array_equal(getattr(part, name), getattr(batch, name)[rows, :longest])
         np.testing.assert_array_equal(part.shared[:, 0, 0], rows + 7)
     asked = np.where(np.arange(5) < (lengths[:, None] + 1) // 2, 1, 0)
@@ -166,7 +166,7 @@ def test_a_batch_is_cut_without_losing_a_number():
     for part in cloze.slices(15):
         rows = part.users - 5
         most = (int(lengths[rows].max()) + 1) // 2
-        assert part.ids.shape == part.slots.shape == (len(rows), lengths[rows].max())
+        assert part.ids.shape == part.slots.shape == part.times.shape == (len(rows), lengths[rows].max())
         for x in (part.targets, part.target_positions, part.weight, part.negatives):
             assert x.shape == (len(rows), most)
     doubled = batch.map(lambda x: x * 2)

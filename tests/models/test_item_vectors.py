@@ -1,5 +1,7 @@
 """Items by vectors: the adapter's gradient, what the finished model is, and new items that are recommended."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,7 @@ def test_an_item_that_training_lacks_is_no_negative_and_has_its_vector_alone():
     np.testing.assert_allclose(whole[new], F[new] @ p["adapter"])
     np.testing.assert_allclose(whole[with_both], F[with_both] @ p["adapter"] + 1.0)
     assert not whole[0].any()
+    with_vectors(model, MORE.joined(DATA), ALL, False, None)                 # no vectors of these items are needed
 
 
 def test_sequences_are_joined_with_the_items_of_the_vectors():
@@ -90,9 +93,9 @@ def test_a_training_that_was_stopped_resumes_to_the_same_bits_and_not_with_other
     checkpoint = tmp_path / "checkpoint.npz"
     with pytest.raises(KeyboardInterrupt):
         SASRec(**SMALL).fit(split, checkpoint=checkpoint, on_epoch=stop, **how)
-    others = ItemVectors(MORE.ids, 2 * MORE.vectors + 1)
-    with pytest.raises(FileError, match="belongs to another configuration or other data"):
-        SASRec(**SMALL).fit(split, checkpoint=checkpoint, **how | {"item_vectors": others})
+    for others in ({"vectors": 2 * MORE.vectors + 1}, {"ids": MORE.ids[::-1].copy()}):
+        with pytest.raises(FileError, match="belongs to another configuration or other data"):
+            SASRec(**SMALL).fit(split, checkpoint=checkpoint, **how | {"item_vectors": replace(MORE, **others)})
     resumed, whole = SASRec(**SMALL).fit(split, checkpoint=checkpoint, **how), SASRec(**SMALL).fit(split, **how)
     np.testing.assert_array_equal(resumed.parameters["items"], whole.parameters["items"])
 

@@ -13,6 +13,7 @@ from tinyattn import cli
 from tinyattn.data import Interactions, Sampler, TimedHistory, by_time, leave_one_out, pad
 from tinyattn.evaluation.beyond import best_items
 from tinyattn.export import onnx_graph
+from tinyattn.files import FileError
 from tinyattn.models import SASRec, SASRecNetwork
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, tree_map
@@ -83,6 +84,17 @@ def test_ids_that_the_model_does_not_know_lose_their_times_too(model):
         np.testing.assert_array_equal(one, other)
     dates = model.recommend([3, 5], k=3, times=["2020-01-01 00:00:10", "2020-01-01 02:30:00"])
     np.testing.assert_array_equal(dates[0], known[0])
+
+
+def test_a_checkpoint_is_not_resumed_with_other_times(tmp_path):
+    def stop(history):
+        raise KeyboardInterrupt
+
+    later, how = replace(DATA, times=DATA.times + DATA.times // 2), {"progress": False, "checkpoint": tmp_path / "c.npz"}
+    with pytest.raises(KeyboardInterrupt):
+        SASRec(epochs=2, **OPTIONS).fit(SPLIT, on_epoch=stop, **how)
+    with pytest.raises(FileError, match="belongs to another configuration or other data"):
+        SASRec(epochs=2, **OPTIONS).fit(leave_one_out(later), **how)
 
 
 @pytest.mark.parametrize(
