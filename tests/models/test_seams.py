@@ -167,7 +167,7 @@ def test_gradients(case):
 
 @pytest.mark.parametrize(("name", "objective"), LOSSES)
 def test_every_network_with_every_objective(name, objective, device):
-    """Gradients; and the rows of a table that have one are those that `rows_read` names: lazy Adam updates no others."""
+    """Gradients; and rows of a table have one if `rows_read` names them, as lazy Adam updates these alone."""
     network, p = make((name, objective), blocks=1)
     given = sampler((name, objective), 3).batch(0)
     report = gradcheck_model(network, p, given, key=3, entries=1)

@@ -90,7 +90,8 @@ def test_a_checkpoint_is_not_resumed_with_other_times(tmp_path):
     def stop(history):
         raise KeyboardInterrupt
 
-    later, how = replace(DATA, times=DATA.times + DATA.times // 2), {"progress": False, "checkpoint": tmp_path / "c.npz"}
+    later = replace(DATA, times=DATA.times + DATA.times // 2)
+    how = {"progress": False, "checkpoint": tmp_path / "c.npz"}
     with pytest.raises(KeyboardInterrupt):
         SASRec(epochs=2, **OPTIONS).fit(SPLIT, on_epoch=stop, **how)
     with pytest.raises(FileError, match="belongs to another configuration or other data"):
