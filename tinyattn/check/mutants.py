@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..terminal import shortened
 from .formula import Formula, Mutant, atom, put, text_of
 from .rules import changes, parsed
 
@@ -123,12 +124,13 @@ class _Rules:
         if new_text == old_text or (id(statement), new_text) in self.seen:
             return
         self.seen.add((id(statement), new_text))
-        gives = f"`{_short(new_text)}` in place of `{_short(old_text)}`" if new_text else f"no `{old_text}`"
+        new_line, old_line = (shortened(text, 90) for text in (new_text, old_text))
+        gives = f"`{new_line}` in place of `{old_line}`" if new_text else f"no `{old_text}`"
         yield self._mutant(statement, f"{label}, as with {gives}", rank, slot, new)
 
     def _of_body(self, slot: Any, body: list[Any], i: int, statement: Any) -> Iterator[Mutant]:
         """Changes of a whole statement, or of its place."""
-        text = _short(text_of(statement))
+        text = shortened(text_of(statement), 90)
 
         def made(says: str, new: list[Any], rank: int = 1, until: int = i + 1, hint: str = "") -> Mutant:
             return self._mutant(statement, says, rank, slot, [*body[:i], *new, *body[until:]], hint)
@@ -287,7 +289,3 @@ def _fits(y: Any, x: Any) -> bool:
     if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and x.ndim == y.ndim and x.dtype == y.dtype):
         return bool(_kind(x) == _kind(y))
     return all(n in (1, m) for n, m in zip(y.shape, x.shape, strict=True))
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= 90 else f"{line[:87]}..."

@@ -72,16 +72,17 @@ def _verdicts(notebook: Any) -> tuple[set[str], list[tuple[str, str]]]:
     names: set[str] = set()
     verdicts = []
     for cell in notebook["cells"]:
-        checks = re.findall(r"check\(\s*[\"'](\w+)", _text(cell.get("source", "")))
+        checks = re.findall(r"check\(\s*[\"'](\w+)", text_of(cell.get("source", "")))
         if cell.get("cell_type") != "code" or not checks:
             continue
         names.update(checks)
         for output in cell.get("outputs", ()):
-            text = _text(output.get("text", "")) + _text(output.get("data", {}).get("text/plain", ""))
+            text = text_of(output.get("text", "")) + text_of(output.get("data", {}).get("text/plain", ""))
             for mark, name in re.findall(rf"^([{''.join(_OUTCOMES)}]) (\w+): ", text, re.M):
                 verdicts.append((name, _OUTCOMES[mark]))
     return names, verdicts
 
 
-def _text(lines: Any) -> str:
+def text_of(lines: Any) -> str:
+    """The text of a notebook's entry, which is a string or a list of lines."""
     return lines if isinstance(lines, str) else "".join(lines)

@@ -30,14 +30,10 @@ def damped_biases(train: Interactions) -> Callable[[Interactions], np.ndarray]:
     """
     assert train.ratings is not None
     mean = float(np.mean(train.ratings))
-    users = _owners(train)
+    users = train.owner
     items = _damped(train.flat, train.ratings - mean, train.n_items + 1, DAMPING["items"])
     biases = _damped(users, train.ratings - mean - items[train.flat], train.n_users, DAMPING["users"])
-    return lambda data: mean + items[data.flat] + biases[_owners(data)]
-
-
-def _owners(data: Interactions) -> np.ndarray:
-    return np.repeat(np.arange(data.n_users), data.lengths)
+    return lambda data: mean + items[data.flat] + biases[data.owner]
 
 
 def _damped(ids: np.ndarray, values: np.ndarray, count: int, damping: float) -> np.ndarray:

@@ -12,6 +12,7 @@ from ...check.subject import Subject
 from ..graders import Function, Number
 from ..plain import Changes, changed, op_spec, plain_spec
 from ..prose import Prose
+from .chapter_11 import _dot
 
 PROSE = Prose(12)
 
@@ -109,10 +110,6 @@ WRONG_BATCH = dict(
 
 
 # my_pair_loss_backward
-def _dot(a: Any, b: Any) -> Any:
-    return (a * b).sum(axis=-1)
-
-
 def _pair_loss(h: Any, good: Any, bad: Any) -> Any:
     """loss = log(1 + e^(-h·good)) + log(1 + e^(h·bad)). Shapes: h, good, bad (..., d) -> loss (...)."""
     zero = h.dtype.type(0)

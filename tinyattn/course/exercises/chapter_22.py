@@ -8,12 +8,12 @@ import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import largest
 from ..costs import counted, peak, steps
 from ..exercise import WRONG, Grade
 from ..graders import Function, Judge, Number
 from ..plain import Changes, plain_spec
 from ..prose import Prose
+from .chapter_21 import _atol
 
 PROSE = Prose(22)
 STEP_MS, PRODUCTS_MS = 98.9, (30.4, 23.9)    # of the chapter's profile: all of a step; linear maps, and attention
@@ -23,11 +23,6 @@ ROUNDS, CLOSE = 15, 0.12                     # of repaired_benchmark: measured r
 def _amdahl_limit() -> float:
     """How many times as fast a step is, if its products take no time at all."""
     return STEP_MS / (STEP_MS - sum(PRODUCTS_MS))
-
-
-def _atol(case: dict[str, Any]) -> float:
-    arrays = [x for x in case.values() if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
-    return (1e-9 if arrays[0].dtype == np.float64 else 1e-4) * largest(*arrays, 1)
 
 
 def _transposed(x: Any) -> Any:

@@ -19,6 +19,7 @@ from types import CodeType
 from typing import Any
 
 from ..chapters import chapters
+from ..status import text_of
 from ..variants import as_seed
 
 MOST_BYTES = 20_000_000  # of a file
@@ -192,8 +193,8 @@ def read_source(path: Path, name: str) -> Source:
         made = json.loads(text)
         metadata = made.get("metadata", {})
         language = str(metadata.get("language_info", metadata.get("kernelspec", {})).get("name", "python"))[:40]
-        cells = [(_joined(c["source"]), c.get("outputs", ())) for c in made["cells"] if c["cell_type"] == "code"]
-        shown = "\n".join(_joined(out.get("text", "")) + _joined(out.get("data", {}).get("text/plain", ""))
+        cells = [(text_of(c["source"]), c.get("outputs", ())) for c in made["cells"] if c["cell_type"] == "code"]
+        shown = "\n".join(text_of(out.get("text", "")) + text_of(out.get("data", {}).get("text/plain", ""))
                           for _, outputs in cells for out in outputs)  # fmt: skip
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{name} is no notebook ({type(error).__name__})") from None
@@ -233,10 +234,6 @@ def _version(metadata: dict[str, Any]) -> str:
     """The chapter's version, as `tinyattn course build` wrote it; "" for a notebook that does not say."""
     about = metadata.get("tinyattn")
     return str(about.get("chapter", ""))[:40] if isinstance(about, dict) else ""
-
-
-def _joined(lines: Any) -> str:
-    return lines if isinstance(lines, str) else "".join(lines)
 
 
 def _without_magics(cell: str) -> str:

@@ -13,6 +13,7 @@ from ...data import Batch
 from ...layers import dropout_mask, gather_rows
 from ...layers.rows import table_gradient
 from ...ops import dropout, dropout_backward, embedding
+from ...ops.shapes import with_ones
 from ...options import with_default
 from ...training import Settings
 from ..neural import NeuralRecommender
@@ -70,7 +71,7 @@ class BiasedFactorNetwork(FactorNetwork):
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, FactorCache]:
         """h (B, L, D + 1): x after dropout, and a 1; and the cache."""
         x, cache = super().forward(p, batch, rng)
-        return _with_one(x), cache
+        return with_ones(x), cache
 
     def backward(self, p: Any, dh: Array, cache: FactorCache) -> tuple[Array | None, dict[str, Any]]:
         """The mirror of `forward`: the 1 is a constant."""
@@ -78,7 +79,7 @@ class BiasedFactorNetwork(FactorNetwork):
 
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D + 1): x at the last position of each history, and a 1."""
-        return _with_one(super().last_state(p, batch))
+        return with_ones(super().last_state(p, batch))
 
 
 @dataclass(kw_only=True)
@@ -108,9 +109,3 @@ class FactorRecommender(NeuralRecommender):
 
     loss: str = with_default("bpr", NeuralRecommender, "loss")
     lr: float = with_default(5e-3, Settings, "lr")
-
-
-def _with_one(x: Array) -> Array:
-    """(..., D) -> (..., D + 1): a 1 at the end of every vector."""
-    xp = get_xp(x)
-    return xp.concatenate([x, xp.ones((*x.shape[:-1], 1), dtype=x.dtype)], axis=-1)
