@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tests.models.worlds import TINY, drifting_ratings
-from tinyattn.data import SEQUENCE_TASKS, Grammar, Images, Pairs, leave_one_out, split_ratings
+from tinyattn.data import SEQUENCE_TASKS, Grammar, Images, LabelledTexts, Pairs, leave_one_out, split_ratings
 from tinyattn.models import MODELS, SequenceModel
 from tinyattn.options import options_of
 from tinyattn.training import Settings
@@ -28,11 +28,18 @@ def images(n: int = 30) -> Any:
     return Images(rng.random((n, 8, 8)) + labels[:, None, None] * np.eye(8), labels).split()
 
 
+def labelled(n: int = 40) -> Any:
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcde"), rng.integers(2, 7))) for _ in range(n)]
+    return LabelledTexts.of((word, "early" if word[0] < "c" else "late") for word in words).split()
+
+
 # for each table of measures, what its models learn from
 TEXT = Grammar(sentences=8).generate().split()
 COPY = SEQUENCE_TASKS["selective-copy"](copied=1, tokens=2, length=6, sequences=160, held_out=40)
 DATA = {
-    "pairs": pairs(), "text": TEXT, "masked text": TEXT, "images": images(), "hidden patches": images(),
+    "pairs": pairs(), "text": TEXT, "masked text": TEXT, "labelled texts": labelled(), "images": images(),
+    "hidden patches": images(),
     "sequence tasks": COPY.generate().split(), "ranking": leave_one_out(TINY.generate()),
     "ratings": split_ratings(drifting_ratings()),
 }  # fmt: skip

@@ -36,6 +36,7 @@ OWN = {
                  | {f"encoder.{way}.{name}": what for way in ("forward", "backward") for name, what in GRU.items()},
     "decoder": {"tokens": normal(0.02), "positions": POSITIONS},
     "encoder": {"tokens": normal(0.02), "positions": normal(0.02)},
+    "classifier": {"tokens": normal(0.02), "positions": normal(0.02), "head.W": ZEROS},
     "tagger": {"tokens": normal(1), "output": normal(0.02), "positions": POSITIONS},
     "vit": {"tokens": normal(0.02), "positions": normal(0.02), "heads.0.W": ZEROS},
     "beit": {"tokens": normal(0.02), "positions": normal(0.02), "mask": normal(0.02), "head.W": ZEROS},

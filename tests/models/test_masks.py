@@ -23,7 +23,8 @@ OF_BLOCK = {"pre": 2, "post": 2, "plain": 2, "sasrec": 3, "ligr": 3, "hstu": 1} 
 EXPECTED = {
     "sasrec": 1 + 2 * LAYERS, "bert4rec": 1 + 2 * LAYERS, "stosa": 2 + 4 * LAYERS, "gru4rec": 2, "narm": 2, "caser": 1,
     "mf": 1, "fpmc": 1, "fism": 1, "fossil": 1, "decoder": 1 + 2 * LAYERS, "tagger": 1 + 2 * LAYERS,
-    "encoder": 1 + 2 * LAYERS, "transformer": 2 + 5 * LAYERS, "rnnsearch": 3, "vit": 1 + 2 * LAYERS,
+    "encoder": 1 + 2 * LAYERS, "classifier": 1 + 2 * LAYERS, "transformer": 2 + 5 * LAYERS,
+    "rnnsearch": 3, "vit": 1 + 2 * LAYERS,
     "beit": 1 + 2 * LAYERS, "swin": 1 + 2 * 2 * LAYERS,
 }  # fmt: skip
 

@@ -135,8 +135,8 @@ CASES |= {f"file {name}": partial(read_file, name, text) for name, text in FILES
 CASES |= {f"file {name} with ratings": partial(read_file, name, FILES[name], ratings=True)
           for name in ("inter", "movielens-1m", "movielens-csv", "amazon-json")}  # fmt: skip
 CASES |= {f"batches {name}": partial(batches_of, name)
-          for name in ("sasrec", "bert4rec", "caser", "timesvdpp", "transformer", "decoder", "encoder", "tagger", "vit",
-                       "beit")}  # fmt: skip
+          for name in ("sasrec", "bert4rec", "caser", "timesvdpp", "transformer", "decoder", "encoder",
+                       "classifier", "tagger", "vit", "beit")}  # fmt: skip
 CASES |= {
     f"batches sasrec {options}": partial(batches_of, "sasrec", **options)
     for options in ({"loss": "ce"}, {"loss": "bpr-max", "n_negatives": 6, "in_batch": 0.5},

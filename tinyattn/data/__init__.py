@@ -25,6 +25,7 @@ from .images import (
 )
 from .interactions import Interactions, as_times
 from .item_vectors import ItemVectors
+from .labelled import LabelledSampler, LabelledSource, LabelledTexts, NumberedTexts, read_labelled
 from .lists import ItemNames, read_ids, read_names
 from .masked_text import MaskedTextSampler, Masking
 from .pairs import NumberedPairs, PairBatch, Pairs, PairSampler, characters, numbers_of, pair_batch, read_pairs
@@ -47,12 +48,13 @@ from .worlds import WORLDS, SeriesWorld, World
 __all__ = ["FORMATS", "IMAGE_SETS", "RATING_SPLITS", "SEQUENCE_TASKS", "SPLITS", "TASKS", "TOKENIZERS", "WORLDS",
            "Batch", "ClozeSampler", "DataError", "Grammar", "GrammarChain", "HiddenBatch", "HiddenSampler", "Hiding",
            "ImageBatch", "ImageSampler", "ImageSource", "Images", "Interactions", "ItemNames", "ItemVectors",
-           "MaskedTextSampler", "Masking", "NumberedImages", "NumberedPairs", "PairBatch", "PairSampler", "PairSource",
-           "Pairs", "Parts", "Rated", "RatingBatch", "RatingSampler", "RatingSplit", "Sampler", "Seen", "SequencePart",
-           "SequenceTask", "SequenceTaskSource", "SeriesWorld", "Source", "Split", "Task", "TaskSampler", "Text",
-           "TextBatch", "TextSampler", "TextSource", "TimedHistory", "TokenNumbers", "Tokenizer", "TokenizerFile",
-           "Tokens", "Truth", "Vocabulary", "WordedImages", "World", "as_times", "by_time", "characters", "cut",
-           "distinct", "in_seconds", "learn_words", "learned_tokens", "leave_one_out", "nearest_words", "numbers_of",
-           "pad", "pair_batch", "read", "read_ids", "read_images", "read_names", "read_pairs", "read_text",
+           "LabelledSampler", "LabelledSource", "LabelledTexts", "MaskedTextSampler", "Masking", "NumberedImages",
+           "NumberedPairs", "NumberedTexts", "PairBatch", "PairSampler", "PairSource", "Pairs", "Parts", "Rated",
+           "RatingBatch", "RatingSampler", "RatingSplit", "Sampler", "Seen", "SequencePart", "SequenceTask",
+           "SequenceTaskSource", "SeriesWorld", "Source", "Split", "Task", "TaskSampler", "Text", "TextBatch",
+           "TextSampler", "TextSource", "TimedHistory", "TokenNumbers", "Tokenizer", "TokenizerFile", "Tokens",
+           "Truth", "Vocabulary", "WordedImages", "World", "as_times", "by_time", "characters", "cut", "distinct",
+           "in_seconds", "learn_words", "learned_tokens", "leave_one_out", "nearest_words", "numbers_of", "pad",
+           "pair_batch", "read", "read_ids", "read_images", "read_labelled", "read_names", "read_pairs", "read_text",
            "refuse_unrated", "rows_of_step", "split_ratings", "standardised", "steps_of", "tenths",
            "tokenizer_of"]  # fmt: skip

@@ -1,7 +1,7 @@
 """Pairs of strings, one to read and one to write: read, split, encode, batch."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -61,12 +61,18 @@ class Pairs:
 
     def split(self) -> Parts:
         """Parts by source, a tenth each for validation and testing. Raises ValueError for fewer than three sources."""
-        sources = sorted(set(self.sources))
-        part_of = {sources[i]: part for part, rows in enumerate(tenths(len(sources), "sources")) for i in rows.tolist()}
+        return self._parts([(sorted(set(self.sources)), "sources")])
+
+    def _parts(self, groups: Iterable[tuple[list[str], str]]) -> Parts:
+        """A tenth of each group of sources for validation and one for testing; groups have a name for `tenths`."""
+        part_of = {
+            group[i]: part
+            for group, what in groups for part, rows in enumerate(tenths(len(group), what)) for i in rows.tolist()
+        }  # fmt: skip
         parts: list[list[tuple[str, str]]] = [[], [], []]
         for source, target in zip(self.sources, self.targets, strict=True):
             parts[part_of[source]].append((source, target))
-        return Parts(*map(Pairs.of, parts))
+        return Parts(*map(self.of, parts))
 
 
 def read_pairs(path: str | Path) -> Pairs:
@@ -75,14 +81,16 @@ def read_pairs(path: str | Path) -> Pairs:
     Raises DataError, naming the file and the line, for a file that cannot be read or is empty, a line without a TAB or
     with several, and an empty string.
     """
-    pairs = []
+    return Pairs.of(pairs_in(path, "a string, a TAB, and what it becomes"))
+
+
+def pairs_in(path: str | Path, expected: str) -> Iterator[list[str]]:
+    """The two fields of each line. Raises DataError as `read_pairs`, with what is `expected` of a line."""
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != 2 or not all(fields):
-            line = shortened(line)
-            raise DataError(f"{path}: line {number} is {line!r}, expected a string, a TAB, and what it becomes")
-        pairs.append(fields)
-    return Pairs.of(pairs)
+            raise DataError(f"{path}: line {number} is {shortened(line)!r}, expected {expected}")
+        yield fields
 
 
 def characters(texts: Iterable[str]) -> Vocabulary:

@@ -31,6 +31,7 @@ from .sequence_model import SequenceModel
 from .session import Session
 from .trained import Trained
 from .transformers.beit import BEiT, BEiTNetwork
+from .transformers.classifier import Classifier, ClassifierNetwork
 from .transformers.decoder import Decoder, DecoderNetwork
 from .transformers.encoder import Encoder, EncoderNetwork
 from .transformers.image_model import ImageModel, ImageNetwork, ImageReader
@@ -60,19 +61,20 @@ BASELINES: dict[str, Callable[[], Recommender]] = {
 MODELS: dict[str, type[Estimator]] = {
     kind.name: kind for kind in (
         SASRec, GRU4Rec, NARM, Caser, BERT4Rec, STOSA, Popularity, Markov, ItemCosine, EASE, MF, FISM, FPMC, Fossil,
-        TimeSVDpp, Transformer, RNNsearch, Decoder, Encoder, Tagger, ViT, Swin, BEiT,
+        TimeSVDpp, Transformer, RNNsearch, Decoder, Encoder, Classifier, Tagger, ViT, Swin,
+        BEiT,
     )
 }  # fmt: skip
 Estimator.models = MODELS      # for `Estimator.load`
 
 __all__ = ["BASELINES", "EASE", "FISM", "FPMC", "MF", "MODELS", "NARM", "PRESETS", "SASREC_LAYOUTS", "STOSA",
-           "TEXT_LAYOUTS", "BERT4Rec", "BERT4RecNetwork", "BEiT", "BEiTNetwork", "Caser", "CaserNetwork", "Checkpoint",
-           "Decoder", "DecoderNetwork", "Encoder", "EncoderNetwork", "Estimator", "Explanation", "FISMNetwork",
-           "FPMCNetwork", "Fossil", "FossilNetwork", "GRU4Rec", "GRU4RecNetwork", "ImageModel", "ImageNetwork",
-           "ImageReader", "ItemCosine", "MFNetwork", "Markov", "NARMNetwork", "NeuralRecommender", "NextItemNetwork",
-           "PairModel", "PairNetwork", "Popularity", "Preset", "RNNsearch", "RNNsearchNetwork", "Recommender",
-           "RunFolder", "SASRec", "SASRecNetwork", "STOSANetwork", "SequenceModel", "SequenceOptions", "Session",
-           "Swin", "SwinNetwork", "Tagger", "TaggerNetwork", "TimeSVDpp", "TimeSVDppNetwork", "Trained", "Transformer",
-           "TransformerNetwork", "ViT", "ViTNetwork", "attention_distance", "convolution_field", "distances_by_head",
-           "explain", "import_model", "opened", "preset_options", "receptive_field", "rollout",
-           "uniform_distance"]  # fmt: skip
+           "TEXT_LAYOUTS", "BERT4Rec", "BERT4RecNetwork", "BEiT", "BEiTNetwork", "Caser", "CaserNetwork",
+           "Checkpoint", "Classifier", "ClassifierNetwork", "Decoder", "DecoderNetwork", "Encoder", "EncoderNetwork",
+           "Estimator", "Explanation", "FISMNetwork", "FPMCNetwork", "Fossil", "FossilNetwork", "GRU4Rec",
+           "GRU4RecNetwork", "ImageModel", "ImageNetwork", "ImageReader", "ItemCosine", "MFNetwork", "Markov",
+           "NARMNetwork", "NeuralRecommender", "NextItemNetwork", "PairModel", "PairNetwork", "Popularity", "Preset",
+           "RNNsearch", "RNNsearchNetwork", "Recommender", "RunFolder", "SASRec", "SASRecNetwork", "STOSANetwork",
+           "SequenceModel", "SequenceOptions", "Session", "Swin", "SwinNetwork", "Tagger", "TaggerNetwork",
+           "TimeSVDpp", "TimeSVDppNetwork", "Trained", "Transformer", "TransformerNetwork", "ViT", "ViTNetwork",
+           "attention_distance", "convolution_field", "distances_by_head", "explain", "import_model", "opened",
+           "preset_options", "receptive_field", "rollout", "uniform_distance"]  # fmt: skip

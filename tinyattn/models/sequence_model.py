@@ -86,9 +86,9 @@ class SequenceModel(Trained):
     def evaluate(self, data: Any) -> dict[str, float]:
         """Metrics on whatever `fit` takes: name -> value.
 
-        Pairs: "exact" and "characters", shares of right answers, and "loss"; texts: "loss"; images, hidden patches and
-        sequence tasks: "accuracy" and "loss". Losses are means in nats. Raises ValueError before `fit`, and for data
-        that the model cannot read.
+        Pairs: "exact" and "characters", shares of right answers, and "loss"; texts: "loss"; images, hidden patches,
+        sequence tasks and labelled texts: "accuracy" and "loss". Losses are means in nats. Raises ValueError before
+        `fit`, and for data that the model cannot read.
         """
         batch = self.evaluation_batch(data)
         return self._measures(self.network, self.parameters, batch)

@@ -2,7 +2,6 @@
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ class OfImages(InTenths):
     """The share of the test images whose label a model predicts."""
 
     does, queried_by, sources = "classifies images", "classify", ImageSource
-    heading = "tested images, called by their label"
+    heading, starts_from = "tested images, called by their label", BEiT
 
     def add_data(self, command: Any) -> None:
         group = add_images(command, "and labels (N,)")
@@ -36,20 +35,6 @@ class OfImages(InTenths):
         if options.start is not None and options.model != ViT.name:
             raise ValueError(f"--start is {options.start}, and only model vit starts from another's encoder")
         return source
-
-    def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
-        return {} if options.start is None else {"start": self._start(options)}
-
-    def settings(self, options: argparse.Namespace) -> dict[str, Any]:
-        """Includes the run of --start and a digest of its parameters: the folder may get another model."""
-        if options.start is None:
-            return super().settings(options)
-        start = f"{Path(options.start).resolve()} (learned: {self._start(options).digest()})"
-        return super().settings(options) | {"start": start}
-
-    def _start(self, options: argparse.Namespace) -> BEiT:
-        model: BEiT = open_kind(options.start, BEiT)[0]
-        return model
 
     def load(self, source: ImageSource) -> tuple[Images, Truth | None]:
         """The images, with the predictions of the source's teacher, where it has one."""

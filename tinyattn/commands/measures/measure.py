@@ -101,6 +101,7 @@ class InTenths(Measure):
     parts = ("test",)
     heading: str             # of the printed table
     loss_unit = "nats"       # of the training curve
+    starts_from: Any = None  # the class of models that --start names, where there is such a flag
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
         refuse_ranking(options, model, self)
@@ -122,8 +123,18 @@ class InTenths(Measure):
         parts: Parts = self.splits[name](data) if is_training_data else Parts(None, test=data)
         return parts
 
+    def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
+        return {} if getattr(options, "start", None) is None else {"start": self._start(options)}
+
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
-        return {"split": "tenths"}
+        """Includes the run of --start and a digest of its parameters: the folder may get another model."""
+        if getattr(options, "start", None) is None:
+            return {"split": "tenths"}
+        start = f"{Path(options.start).resolve()} (learned: {self._start(options).digest()})"
+        return {"split": "tenths", "start": start}
+
+    def _start(self, options: argparse.Namespace) -> Any:
+        return open_kind(options.start, self.starts_from)[0]
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
         return {"model": {"test": model.evaluate(on.split.test)}}

@@ -1,9 +1,14 @@
-"""Language models, and models that fill gaps in texts."""
+"""Language models, models that fill gaps in texts, and models that classify texts."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
-from ...data import GrammarChain, TextSource
+import numpy as np
+
+from ...data import GrammarChain, LabelledSource, TextSource
+from ...evaluation import macro_f1
+from ...models import Encoder
 from ..tables import Evaluation
 from .measure import InTenths
 
@@ -40,3 +45,28 @@ class OfMaskedText(OfText):
             return row
         best = GrammarChain.of_rules().loss(model.evaluation_batch(on.split.test), model.tokens.strings, model.masking)
         return row | {"grammar": {"test": {"nats": best}}}
+
+
+class OfLabelledTexts(InTenths):
+    """The share of unseen texts whose label a model predicts, and the mean of the labels' F1."""
+
+    does, queried_by, sources = "classifies texts", "classify", LabelledSource
+    heading, starts_from = "tested texts, called by their label", Encoder
+
+    def add_data(self, command: Any) -> None:
+        group = command.add_argument_group("data")
+        text = "a text file, one text per line: label, TAB, text (default: generated sentences, by number)"
+        group.add_argument("--labels", metavar="FILE", help=text)
+        group.add_argument("--start", metavar="RUN", help="the run of an encoder that the classifier starts from")
+
+    def source(self, options: argparse.Namespace) -> LabelledSource:
+        return LabelledSource(None if options.labels is None else Path(options.labels))
+
+    def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
+        """Adds the baseline "blind", which predicts each label by its frequency."""
+        labels = np.array(on.split.test.targets)
+        names, counts = np.unique(labels, return_counts=True)
+        share = counts / len(labels)
+        blind = {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
+        blind["macro-f1"] = macro_f1(np.full_like(labels, names[np.argmax(counts)]), labels)
+        return super().rows(model, on) | {"blind": {"test": blind}}

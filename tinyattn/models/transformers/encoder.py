@@ -20,7 +20,7 @@ from ...data import MaskedTextSampler, Masking, Text, Tokens, Vocabulary, learne
 from ...files import Arrays
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
 from ...layers.block import ABOUT_BLOCK_FORMS
-from ...ops import dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward, softmax
+from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward, softmax
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from ..cross_entropy import Smoothed
@@ -110,6 +110,11 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
 
     def forward(self, p: Any, ids: Array, rng: Any = None) -> tuple[Array, EncoderCache]:
         """Scores (B, n, V) of the token at each place, from all tokens; and the cache. Shapes: ids (B, n)."""
+        cache = self.encode(p, ids, rng)
+        return linear(cache.h, p["tokens"][:-1].T, p["bias"]), cache
+
+    def encode(self, p: Any, ids: Array, rng: Any = None, mask: Mask | None = None) -> EncoderCache:
+        """The states `h` (B, n, D) after the last block and norm, and what `encode_backward` takes."""
         xp, norm = get_xp(ids), self.block.norm
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         x = self._position.add(p.get("positions"), embedding(ids, p["tokens"]), slots)
@@ -118,18 +123,23 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         x = dropout(x, keep, self.dropout)
         caches, states = [], [x]
         for weights in p["blocks"]:
-            x, cache = self.block.forward(weights, x, slots=slots, rng=rng)
+            x, cache = self.block.forward(weights, x, mask=mask, slots=slots, rng=rng)
             caches.append(cache)
             states.append(x)
         h, last = norm.forward(p["last_norm"], x) if self.last_norm else (x, None)
-        scores = linear(h, p["tokens"][:-1].T, p["bias"])
-        return scores, EncoderCache(ids, slots, first, keep, caches, states, last, h)
+        return EncoderCache(ids, slots, first, keep, caches, states, last, h)
 
     def backward(self, p: Any, dscores: Array, cache: EncoderCache) -> dict[str, Any]:
         """-> grads shaped like p. The table "tokens" is read twice and gets the sum of both gradients."""
+        dh, dW, dbias = linear_backward(dscores, cache.h, p["tokens"][:-1].T)
+        grads = self.encode_backward(p, dh, cache)
+        grads["tokens"][:-1] += dW.T                             # in place: the array was made below
+        return grads | {"bias": dbias}
+
+    def encode_backward(self, p: Any, dx: Array, cache: EncoderCache) -> dict[str, Any]:
+        """-> grads of all that `encode` reads, from that of `h`."""
         grads: dict[str, Any] = {}
         norm = self.block.norm
-        dx, dW, grads["bias"] = linear_backward(dscores, cache.h, p["tokens"][:-1].T)
         if self.last_norm:
             dx, grads["last_norm"] = norm.backward(p["last_norm"], dx, cache.last_norm)
         dx, grads["blocks"] = self.stack.backward(p["blocks"], dx, cache.blocks)
@@ -138,7 +148,6 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         if "positions" in p:
             grads["positions"] = self._position.add_backward(p["positions"], dx, cache.slots)
         grads["tokens"] = embedding_backward(dx, cache.ids, p["tokens"])
-        grads["tokens"][:-1] += dW.T                             # in place: the array was made above
         return grads
 
 

@@ -7,19 +7,19 @@ the mean of all. A second such token and head can learn a teacher's answers as l
 Unlike the paper's, it has three layers, not twelve, and width 64, not 768: enough for images of 16 x 16 pixels.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ...backend import to_numpy
 from ...data import Images, NumberedImages
-from ...options import check_options, option, options_of, with_default
+from ...options import check_options, option, with_default
 from ...training import Settings
 from ...tree import tree_map
 from .beit import BEiT
 from .image_model import ImageModel, ImageNetwork, measures
 from .patch_encoder import PatchEncoder, PatchOptions
+from .pretrained import FineTuned
 
 READOUTS = {"class": 1, "mean": 0}       # tokens beside the patches
 
@@ -60,7 +60,7 @@ class ViTNetwork(ViTOptions, PatchEncoder, ImageNetwork):
 
 
 @dataclass(eq=False, kw_only=True)
-class ViT(ViTOptions, ImageModel):
+class ViT(ViTOptions, ImageModel, FineTuned):
     """Learns to classify images from images with labels.
 
         model = ViT(epochs=20).fit(IMAGE_SETS["shapes"]().generate().split())
@@ -73,43 +73,14 @@ class ViT(ViTOptions, ImageModel):
 
     name = "vit"
     Network = ViTNetwork
-    _start: Any = field(init=False, repr=False, default=None)       # BEiT, while it is fitted
-
-    def fit(self, data: Any, *, start: BEiT | None = None, **how: Any) -> Self:
-        """Learn from images with labels, as `SequenceModel.fit`, from fresh parameters or from those of `start`.
-
-        Raises ValueError, before any work, for a `start` of other sizes or for images of another shape.
-        """
-        self._start = None if start is None else self._startable(start)
-        try:
-            super().fit(data, **how)
-        finally:
-            self._start = None
-        self.network.start = None
-        return self
-
-    def _startable(self, start: BEiT) -> Any:
-        if not isinstance(start, BEiT):
-            raise ValueError(f"start is {start!r}, expected a BEiT that has learned")
-        start.fitted()
-        for o in options_of(PatchOptions):
-            mine, theirs = getattr(self, o.name), getattr(start, o.name)
-            if mine != theirs and o.name != "dropout":
-                raise ValueError(f"{o.name} is {mine}, expected {theirs}, as in the model that this one starts from")
-        return start
-
-    def fingerprint(self, parts: Any) -> str:
-        """A digest of the images and of the parameters of `start`."""
-        return super().fingerprint(parts) + ("" if self._start is None else self._start.digest())
+    starts_from, shared = BEiT, PatchOptions
 
     def make_network(self, known: dict[str, Any]) -> Any:
+        """Raises ValueError for images of another shape than those of the model that this one starts from."""
         network = super().make_network(known)
-        if self._start is not None:
-            if tuple(self._start.shape) != tuple(known["shape"]):
-                expected = f"{measures(self._start.shape)}, as for the model it starts from"
-                shape = measures(known["shape"])
-                raise ValueError(f"images are {shape} (height, width, channels), expected {expected}")
-            network.start = tree_map(to_numpy, self._start.parameters)
+        if self._start is not None and tuple(self._start.shape) != tuple(known["shape"]):
+            expected = f"{measures(self._start.shape)}, as for the model it starts from"
+            raise ValueError(f"images are {measures(known['shape'])} (height, width, channels), expected {expected}")
         return network
 
     def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:

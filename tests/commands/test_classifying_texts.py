@@ -1,0 +1,65 @@
+"""train --model classifier, alone and from an encoder, and classify, as people type them."""
+
+import numpy as np
+import pytest
+
+from tests.helpers import refuses
+from tinyattn.cli import main
+from tinyattn.models import RunFolder
+
+SMALL = ["--dim", "8", "--heads", "2", "--layers", "1", "--epochs", "2", "--workers", "1", "--context", "16"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    texts = [f"{a}{b}{c}" for a in "ab" for b in "abcd" for c in "abcde"]
+    (folder / "labelled.tsv").write_text("".join(f"{'yes' if t[0] == 'a' else 'no'}\t{t}\n" for t in texts))
+    (folder / "plain.txt").write_text("abc\nbad\n")
+    (folder / "text.txt").write_text(" ".join(texts))
+    (folder / "one.tsv").write_text("yes\ta\nyes\tb\nyes\tc\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "classifier"
+    assert main(["train", "--model", "classifier", *SMALL, "--labels", f"{data}/labelled.tsv", "--out", str(out)]) == 0
+    return out
+
+
+def test_train_evaluate_and_classify(finished, data, capsys):
+    table = RunFolder(finished).metrics()
+    assert table["model"]["test"].keys() == table["blind"]["test"].keys() == {"accuracy", "loss", "macro-f1"}
+    assert list(table["blind"]["test"].values()) == pytest.approx([0.5, np.log(2), 1 / 3])
+    assert main(["evaluate", str(finished)]) == 0
+    assert "4 texts are tested" in capsys.readouterr().out
+    assert main(["evaluate", str(finished), f"{data}/labelled.tsv"]) == 0
+    assert "40 texts are tested" in capsys.readouterr().out
+    assert main(["classify", str(finished), f"{data}/plain.txt"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [(number, text, label in ("yes", "no")) for number, label, _, text in lines] == [
+        ("1", "'abc'", True), ("2", "'bad'", True),
+    ]  # fmt: skip
+    assert main(["classify", str(finished)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_a_classifier_starts_from_an_encoder(data, tmp_path, capsys):
+    start, out = tmp_path / "encoder", tmp_path / "begun"
+    assert main(["train", "--model", "encoder", *SMALL, "--text", f"{data}/text.txt", "--out", str(start)]) == 0
+    train = ["train", "--model", "classifier", *SMALL, "--labels", f"{data}/labelled.tsv", "--out", str(out)]
+    refuses(capsys, [*train, "--start", start, "--dim", "4"], "dim is 4, expected 8, as in the model that this one")
+    assert main([*train, "--start", str(start)]) == 0
+    assert RunFolder(out).config()["evaluation"]["start"].startswith(f"{start.resolve()} (learned: ")
+    refuses(capsys, ["fill", out, "a_"], "is of model classifier, which classifies texts: `tinyattn classify`")
+
+
+def test_what_cannot_be_is_refused_before_training(finished, data, tmp_path, capsys):
+    train = ["train", "--model", "classifier", "--out", tmp_path / "x", "--labels"]
+    refuses(capsys, [*train, data / "plain.txt"], "line 1 is 'abc', expected a label, a TAB, and a text")
+    refuses(capsys, [*train, data / "one.tsv"], "have the label 'yes', expected at least two labels")
+    refuses(capsys, [*train, data / "none.tsv"], "none.tsv: no such file")
+    refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.png"], "--picture is of an image model")
+    refuses(capsys, ["classify", finished, data / "labelled.tsv"], "character 'y' of the text is unknown")
+    assert not (tmp_path / "x").exists()
