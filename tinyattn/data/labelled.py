@@ -1,7 +1,5 @@
 """Texts with labels: read, split, batch, generate."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,12 +63,12 @@ class LabelledBatch(NamedTuple):
     def total(self) -> float:
         return float(np.sum(self.weight))
 
-    def slices(self, tokens: int) -> list[LabelledBatch]:
+    def slices(self, tokens: int) -> "list[LabelledBatch]":
         """The rows, by length, in slices of about `tokens` tokens."""
         parts = (LabelledBatch(*(x[rows] for x in self)) for rows in cut(self.lengths, tokens))
         return [part._replace(ids=part.ids[:, : np.max(part.lengths)]) for part in parts]
 
-    def to(self, xp: Any) -> LabelledBatch:
+    def to(self, xp: Any) -> "LabelledBatch":
         return LabelledBatch(*transfer(self, xp))
 
 

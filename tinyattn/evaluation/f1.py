@@ -1,7 +1,5 @@
 """F1 of classes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -4,8 +4,6 @@ BERT reads the state of a first token, [CLS], which its next-sentence task has t
 task, so a first token would be new to it: the map reads the mean of all states.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 

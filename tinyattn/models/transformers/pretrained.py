@@ -1,7 +1,5 @@
 """Fine-tuning: training that starts from the parameters of a model that learned without labels (Devlin et al. 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
