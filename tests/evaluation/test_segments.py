@@ -52,7 +52,9 @@ def test_parts_by_repeat_and_by_cold_items(split):
     assert np.any(trained == 0)
 
 
-def test_users_that_are_all_alike_are_one_part():
+def test_users_that_are_all_alike_are_one_part_and_four_that_differ_are_four():
+    other = SEGMENTS["history"](leave_one_out(Interactions.of([[1] * n for n in (3, 4, 6, 9)])))
+    assert [np.flatnonzero(mask).tolist() for mask in other.values()] == [[0], [1], [2], [3]]
     parts = SEGMENTS["history"](leave_one_out(Interactions.of([[1, 2, 3], [2, 3, 1]])))
     assert {title: mask.tolist() for title, mask in parts.items()} == {"2 items of history": [True, True]}
 

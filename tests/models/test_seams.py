@@ -308,7 +308,7 @@ def mixers():
     found = [MultiHead(2, MECHANISMS[name](**OWN.get(name, {}))) for name in MECHANISMS]
     found += [MultiHead(6, MECHANISMS[name](**OWN.get(name, {})), kv_heads=2) for name in MECHANISMS]
     found += [MultiHead(6, refined(Full(), kind(), 5), kv_heads=2) for kind in REFINEMENTS.values()]
-    found.append(MultiHead(3, kv_heads=1, bias=False, output=False))
+    found += [MultiHead(3, kv_heads=1, bias=False, output=False), MultiHead(2, activated=True)]
     found += [MIXERS["mamba"](state=3, expand=1, kernel=2, exact_hold=True), MIXERS["lstm"](forget=False),
               MIXERS["latent"](heads=3, latent=4, position=POSITIONS["rope"](), bias=False),
               MIXERS["delta"](delta_heads=2, kernel=2, gated=False, beta_limit=2)]
