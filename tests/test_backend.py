@@ -1,4 +1,4 @@
-"""Which module arrays belong to; and what is said where a device cannot be used, with a made-up CuPy."""
+"""Which module arrays belong to; messages where a device cannot be used, with a made-up CuPy."""
 
 import sys
 import types

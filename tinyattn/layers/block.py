@@ -129,7 +129,7 @@ class Form(NamedTuple):
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
-    about: str                       # its words in --help
+    about: str                       # its description in --help
     gives_memory: bool = False       # do keys and values come from other tokens than queries?
     drops_weights: bool = False      # does the mixer get the dropout rate?
     gives_normed: bool = False       # is its output normalised, so that a stack needs no norm at its end?

@@ -14,7 +14,7 @@ PROSE = Prose(8)
 
 
 def _stream_std(blocks: int) -> float:
-    """The standard deviation of a standard normal stream to which two branches a block have added as much."""
+    """Of a standard normal stream: its standard deviation after two branches a block have each added another."""
     x = np.random.default_rng(0).standard_normal((1 + 2 * blocks, 20_000))
     return float(np.std(np.sum(x, axis=0)))
 
