@@ -10,10 +10,13 @@ silently, fills `empty` with NaN, adds duplicates in a shuffled order, and count
 differs from the same call of the step before in its name, in sizes, or in a Python number. `launch` does it again.
 """
 
+import ctypes
 import json
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -65,11 +68,12 @@ _STEP: "Step | None" = None
 class Step:
     """A context that records the calls inside it as a graph would: their arrays by place, everything else by value."""
 
-    def __init__(self, like: "Step | None" = None):
-        self.like = like
+    def __init__(self, like: "Step | None" = None, captures: bool = False):
+        self.like, self.captures = like, captures
         self.calls: list[Any] = []
         self.places: Counter[str] = Counter()
         self._again: list[Any] = []
+        self._before: list[Any] = []
 
     def __enter__(self) -> "Step":
         global _STEP
@@ -80,6 +84,8 @@ class Step:
     def __exit__(self, kind: Any, *_: object) -> None:
         global _STEP
         _STEP = None
+        for host, was in reversed(self._before):  # while a stream is captured, nothing is computed
+            host[...] = was
         if kind is None and self.like is not None and len(self.calls) != len(self.like.calls):
             raise StrictError(f"a step of {len(self.calls)} calls after one of {len(self.like.calls)}")
 
@@ -92,6 +98,13 @@ class Step:
             raise StrictError(f"{call} where the step before had {known}: a recorded step would repeat the latter")
         self._again.append((again, result))
 
+    def keep(self, x: Any) -> None:
+        """What arrays hold before a call that a stream captures."""
+        if isinstance(x, StrictArray) and x.host.flags.writeable:
+            self._before.append((x.host, x.host.copy()))
+        for part in x.values() if isinstance(x, dict) else x if isinstance(x, list | tuple) else ():
+            self.keep(part)
+
     def launch(self) -> None:
         """Everything again, on the same memory, in one call."""
         COUNTS["calls"] += 1
@@ -101,11 +114,11 @@ class Step:
 
 def _file_that_asked() -> str:
     """The file of the library from which the double was called, past the helpers that many ops share."""
-    frame, helpers = sys._getframe(1).f_back, _LIBRARY / "ops" / "shapes.py"
+    frame, library = sys._getframe(1).f_back, f"{_LIBRARY}/"
     while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        if _LIBRARY in path.parents and path != helpers:
-            return path.relative_to(_LIBRARY).as_posix()
+        path = frame.f_code.co_filename
+        if path.startswith(library) and not path.endswith("ops/shapes.py"):
+            return path.removeprefix(library)
         frame = frame.f_back
     return "?"
 
@@ -113,6 +126,14 @@ def _file_that_asked() -> str:
 def _refuse_in_a_step(what: str) -> None:
     if _STEP is not None:
         raise StrictError(f"{what} inside a step: a recorded one can have none")
+
+
+_PRODUCTS = ("__matmul__", "__rmatmul__", "matmul", "dot", "einsum", "inner", "tensordot", "vdot")
+
+
+def _refuse_product(name: str) -> None:
+    if _STEP is not None and _STEP.captures and name in _PRODUCTS:
+        raise NotImplementedError(f"{name}: CuPy calls no cuBLAS while it captures")
 
 
 def _looks(x: Any) -> Any:
@@ -126,7 +147,8 @@ def _looks(x: Any) -> Any:
 
 def _put(new: Any, there: Any) -> None:
     if isinstance(there, StrictArray):
-        there.host[...] = new
+        if not np.may_share_memory(new, there.host):  # a view of its argument is there already
+            there.host[...] = new
     elif isinstance(there, tuple):
         for part, into in zip(new, there, strict=True):
             _put(part, into)
@@ -135,6 +157,8 @@ def _put(new: Any, there: Any) -> None:
 def _launched(name: str, compute: Any, *arguments: Any) -> Any:
     """What `compute` returns, as arrays of the double: one call."""
     COUNTS["calls"] += 1
+    if _STEP is not None and _STEP.captures:
+        _STEP.keep(arguments)
     result = _wrapped(compute())
     if _STEP is not None:
         _STEP.note(name, compute, arguments, result)
@@ -194,6 +218,9 @@ class StrictArray:
     size = property(lambda self: self.host.size)
     dtype = property(lambda self: self.host.dtype)
     nbytes = property(lambda self: self.host.nbytes)
+    itemsize = property(lambda self: self.host.itemsize)
+    strides = property(lambda self: self.host.strides)
+    data = property(lambda self: SimpleNamespace(ptr=self.host.ctypes.data))
     T = property(lambda self: StrictArray(self.host.T))
 
     def __len__(self) -> int:
@@ -305,6 +332,7 @@ def _refuse_broadcast(x: StrictArray) -> None:
 
 def _operator(name: str) -> Any:
     def apply(self: StrictArray, *others: Any) -> Any:
+        _refuse_product(name)
         operands = [_unwrapped(other, name) for other in others]
         if name.startswith("__i") and name != "__invert__":
             _refuse_broadcast(self)
@@ -423,6 +451,7 @@ def _call(name: str, f: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(kwargs.get("out"), StrictArray):
         _refuse_broadcast(kwargs["out"])
     given = [_argument(x, place, name) for place, x in zip(places, args, strict=False)]
+    _refuse_product(name)
     named = {k: _argument(x, k, name) for k, x in kwargs.items()}
     return _launched(name, lambda: f(*given, **named), args, kwargs)
 
@@ -463,18 +492,89 @@ _OTHERWISE = {
 }
 
 
+class _Stream:
+    """A stream that records. The double has one pool of memory, and computes at once."""
+
+    ptr = 1
+
+    def __init__(self, non_blocking: bool = False):
+        self._step: Step | None = None
+
+    def __enter__(self) -> "_Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        _refuse_in_a_step("synchronize()")
+
+    def begin_capture(self) -> None:
+        self._step = Step(captures=True).__enter__()
+
+    def end_capture(self) -> Step:
+        self._step.__exit__(None)
+        return self._step
+
+
+class Cublas:
+    """The calls of cuBLAS that `training.recording` makes, on the memory that it names."""
+
+    def cublasCreate_v2(self, handle: Any) -> int:
+        return 0
+
+    def cublasSetStream_v2(self, handle: Any, stream: Any) -> int:
+        return 0
+
+    def cublasSetWorkspace_v2(self, handle: Any, room: Any, size: Any) -> int:
+        return 0
+
+    def cublasSgemmStridedBatched(self, *arguments: Any) -> int:
+        return self._gemm(np.dtype("f"), *arguments)
+
+    def cublasDgemmStridedBatched(self, *arguments: Any) -> int:
+        return self._gemm(np.dtype("d"), *arguments)
+
+    def _gemm(
+        self, dtype: Any, handle: Any, is_a: int, is_b: int, m: int, n: int, k: int, alpha: Any, a: Any, lda: int,
+        step_a: Any, b: Any, ldb: int, step_b: Any, beta: Any, c: Any, ldc: int, step_c: Any, count: int,
+    ) -> int:  # fmt: skip
+        if lda < max(1, k if is_a else m) or ldb < max(1, n if is_b else k) or ldc < max(1, m):
+            return 7  # CUBLAS_STATUS_INVALID_VALUE
+
+        def matrices(x: Any, shape: tuple[int, int], ld: int, step: Any, is_turned: int) -> np.ndarray:
+            steps = [step.value, *((ld, 1) if is_turned else (1, ld))]
+            size = 1 + sum((n - 1) * s for n, s in zip((count, *shape), steps, strict=True))
+            raw = (ctypes.c_char * (size * dtype.itemsize)).from_address(x.value)
+            return np.ndarray((count, *shape), dtype, raw, strides=[s * dtype.itemsize for s in steps])
+
+        def compute() -> None:
+            y = matrices(a, (m, k), lda, step_a, is_a) @ matrices(b, (k, n), ldb, step_b, is_b)
+            matrices(c, (m, n), ldc, step_c, 0)[...] = y
+
+        _launched("gemm", compute, dtype, is_a, is_b, m, n, k, lda, step_a.value, ldb, step_b.value, ldc, count)
+        return 0
+
+
 class _Module:
     """`xp`: CuPy's names and no others."""
 
     __name__ = "strict"
     ndarray = StrictArray
+    cuda = SimpleNamespace(
+        Stream=_Stream,
+        MemoryPool=lambda: SimpleNamespace(malloc=None),
+        using_allocator=lambda allocate: nullcontext(),
+        get_current_stream=_Stream,
+    )
 
     def asarray(self, x: Any, dtype: Any = None) -> StrictArray:
         """The one door from the host."""
         if not isinstance(x, StrictArray):
             _refuse_in_a_step("a transfer")
             COUNTS["transfers"] += 1
-        return StrictArray(np.array(x.host if isinstance(x, StrictArray) else x, dtype=dtype))
+            return StrictArray(np.array(x, dtype=dtype))
+        return x if dtype in (None, x.dtype) else x.astype(dtype)
 
     def empty(self, shape: Any, dtype: Any = float) -> StrictArray:
         filling = np.nan if np.dtype(dtype).kind == "f" else 77

@@ -239,7 +239,7 @@ def test_the_calls_of_a_training_step(form, loss, monkeypatch):
     """One transfer, before the step. Inside it, nothing that a graph could not record: see `Step`."""
     network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8, block_form=form, objective=loss)
     batches = Sampler(SPLIT.train, 6, 20, 0, OBJECTIVES[loss].negatives, network.n_negatives or 0)
-    begun, steps = [], {"_compute": [], "update": []}
+    begun, steps = [], {"compute": [], "update": []}
 
     def beginning(self, batches, step, *rest, whole=Learner.differentiate):
         before = COUNTS.copy()

@@ -161,6 +161,22 @@ def test_what_a_recorded_step_cannot_do_is_refused(what, says):
             what(x, 1)
 
 
+def test_a_stream_that_captures_computes_nothing_and_takes_no_product():
+    x, stream = strict.asarray(X), strict.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        x += 1
+        x[0] = x[1] * 2
+        with pytest.raises(NotImplementedError, match="CuPy calls no cuBLAS while it captures"):
+            x @ x.T
+        with pytest.raises(NotImplementedError, match="einsum"):
+            strict.einsum("ij->i", x)
+        graph = stream.end_capture()
+    np.testing.assert_array_equal(x.get(), X)
+    graph.launch()
+    np.testing.assert_array_equal(x.get(), [2 * (X[1] + 1), X[1] + 1])
+
+
 def test_a_recorded_step_is_launched_again_on_what_its_arrays_hold():
     x, ids, total = strict.asarray(X), strict.asarray([1, 0]), strict.zeros(2)
     with Step() as step:

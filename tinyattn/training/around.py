@@ -89,13 +89,18 @@ class Around:
 
     def look(self) -> None:
         """After the gradient and before the update: refuse numbers that are not finite, and save if it is time."""
-        here, steps = self.state.here, len(self.state.seen)
-        saving, ends = time.monotonic() >= self._due, here == steps - 1
-        if backend.is_numpy(self.state.learner.xp) or saving or ends or here - self._unseen >= LOOK_EVERY:
+        here, saving = self.state.here, time.monotonic() >= self._due
+        if saving or self.looks():
             self._refuse_divergence(here)
-            self._unseen = 0 if ends else here + 1
+            self._unseen = 0 if here == len(self.state.seen) - 1 else here + 1
         if saving:                                         # before the update: these parameters gave a finite loss
             self._save()
+
+    def looks(self) -> bool:
+        """Will `look` read the loss of this step?"""
+        here, every_step = self.state.here, backend.is_numpy(self.state.learner.xp)
+        ends = here == len(self.state.seen) - 1
+        return every_step or ends or here - self._unseen >= LOOK_EVERY or time.monotonic() >= self._due
 
     def count(self, batches: list[Batch]) -> None:
         """The update is made: the step has ended."""

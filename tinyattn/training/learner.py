@@ -12,10 +12,12 @@ from ..forms import replaceable
 from ..random import MaskKeys, Stream, generator
 from ..ranks import ranks
 from ..tree import add_to, flatten, leaves, views
+from . import recording
 from .adam import Moments, adam, corrections
 from .adamw import adamw, decay_of
 from .batch import SLICE_TOKENS, Batch
 from .clipping import clip_by_global_norm
+from .launching import Launcher
 from .lazy import LazyAdam
 from .muon import matrices_of, muon
 from .processes import ProcessPool, shared
@@ -61,6 +63,9 @@ class Learner:
         self._tables = dict(leaves(self.grads))         # gradients by name
         self.sender = None if backend.is_numpy(self.xp) else Sender(self.xp, settings.seed)     # to a device
         self._sent: Sent | None = None                  # to it, for the current step
+        self._launcher = None
+        if self.sender is not None and backend.device_name(settings.device) in recording.PROVEN:
+            self._launcher = Launcher(self)
 
     def _rows_read(self, batches: Sequence[Batch]) -> dict[str, np.ndarray]:
         if not hasattr(self.model, "rows_read"):
@@ -139,10 +144,10 @@ class Learner:
         slices = self.slices(batches)
         total = sum(batch.total for batch in batches)
         mine = self.ranks.mine([part.total for part in slices])
-        tasks = [(step, slices[i].total / total, self._send(slices[i], step)) for i in mine]
-        self._compute(tasks, seen, pool)
+        tasks = [(step, slices[i].total / total, self.send(slices[i], step)) for i in mine]
+        self.compute(tasks, seen, pool)
 
-    def _send(self, part: Batch, step: int) -> Any:
+    def send(self, part: Any, step: int) -> Any:
         """On a device, all that differs from the last step is sent before the step begins; see `sending`."""
         if self.sender is None:
             return part
@@ -150,7 +155,7 @@ class Learner:
         self._sent = self.sender.send(part, step, (*corrections(step + 1, lr, beta2=self.beta2), lr))
         return self._sent
 
-    def _compute(self, tasks: list[Any], seen: Any, pool: ProcessPool) -> None:
+    def compute(self, tasks: list[Any], seen: Any, pool: ProcessPool) -> None:
         """`differentiate` once everything is on its device: nothing is carried over here, and nothing waits."""
         for piece in self._dense:
             self.gradient[piece] = 0
@@ -164,6 +169,10 @@ class Learner:
             for part in self._gradients():
                 seen[1] += self.xp.sum(part * part, dtype=np.float64)
         self._seen = seen
+
+    def launch(self, batches: Sequence[Batch], step: int, seen: Any, pool: ProcessPool) -> bool:
+        """`differentiate` and `update` in one launch; False, with nothing done, where the step is not recorded."""
+        return self._launcher is not None and self._launcher.launch(batches, step, seen, pool)
 
     def slices(self, batches: Sequence[Batch]) -> list[Batch]:
         """The slices of a step: at least one for each rank, as long as there are enough rows."""

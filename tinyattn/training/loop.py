@@ -73,9 +73,11 @@ def train(
         while state.step < last and not _is_over(state, settings.patience, enough):
             around.begin()
             batch = steps.batch(state.step)
-            learner.differentiate(batch, state.step, state.seen[state.here], pool)
-            around.look()
-            learner.update(state.step + 1)
+            seen = state.seen[state.here]
+            if around.looks() or not learner.launch(batch, state.step, seen, pool):
+                learner.differentiate(batch, state.step, seen, pool)
+                around.look()
+                learner.update(state.step + 1)
             around.count(batch)
             if state.here == 0:
                 around.finish_epoch(validate, on_epoch)

@@ -35,6 +35,7 @@ class Sent(NamedTuple):
     batch: Any
     keys: Keys                # of the step's dropout masks
     numbers: Array            # (3,) float32: the two corrections of Adam (`adam.corrections`), and the learning rate
+    whole: Array              # bytes: the memory of all of it
 
 
 class Sender:
@@ -52,7 +53,8 @@ class Sender:
         door = _Door(self.xp, np.concatenate([keys.view(np.uint8), single.view(np.uint8)]))
         there = batch.to(door)
         head = door.head
-        return Sent(there, Keys(self, head[: keys.nbytes].view(np.uint64), rng), head[keys.nbytes :].view(np.float32))
+        keys_there = Keys(self, head[: keys.nbytes].view(np.uint64), rng)
+        return Sent(there, keys_there, head[keys.nbytes :].view(np.float32), door.whole)
 
 
 class _Door:
@@ -60,8 +62,9 @@ class _Door:
 
     def __init__(self, xp: Any, head: np.ndarray) -> None:
         self.xp, self.head = xp, head
+        self.whole: Any = None
 
     def asarray(self, x: np.ndarray) -> Array:
-        size, whole = len(self.head), self.xp.asarray(np.concatenate([self.head, x]))
-        self.head = whole[:size]
-        return whole[size:]
+        size, self.whole = len(self.head), self.xp.asarray(np.concatenate([self.head, x]))
+        self.head = self.whole[:size]
+        return self.whole[size:]

@@ -1,0 +1,156 @@
+"""Steps that are recorded and launched again: same numbers, one launch, and what happens where nothing is recorded."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from tests.devices import On
+from tests.models.worlds import TINY
+from tests.strict import COUNTS, Cublas, StrictArray, strict
+from tinyattn import backend
+from tinyattn.data import Sampler, leave_one_out
+from tinyattn.models import SASRecNetwork
+from tinyattn.training import DivergedError, Settings, launching, recording, train
+from tinyattn.training.launching import Launcher
+from tinyattn.tree import leaves
+
+pytestmark = pytest.mark.host
+SPLIT = leave_one_out(TINY.generate())
+MANY = Sampler(SPLIT.train, 6, 5, 0, True)  # 12 steps an epoch
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """The double as a card for which recording was proven. -> the launches' calls and transfers."""
+    counted = []
+
+    def launch(self, *args, whole=Launcher.launch):
+        known, before = len(self._records), COUNTS.copy()
+        done = whole(self, *args)
+        if done and len(self._records) == known:
+            counted.append(COUNTS - before)
+        return done
+
+    monkeypatch.setattr(recording, "PROVEN", ("strict",))
+    monkeypatch.setattr(recording, "cublas", lambda xp: Cublas())
+    monkeypatch.setattr(Launcher, "launch", launch)
+    return counted
+
+
+def trained(device="strict", form="pre", loss="bce", batches=MANY, **how):
+    network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8, block_form=form, objective=loss)
+    p, history = train(network, batches, Settings(**{"epochs": 1, "device": device} | how), progress=False)
+    numbers = [backend.to_numpy(leaf) for _, leaf in leaves(p)]
+    return np.concatenate([x.ravel() for x in numbers]), [(row["loss"], row["gradient_norm"]) for row in history]
+
+
+@pytest.mark.parametrize(
+    ("form", "loss", "how"),
+    [
+        ("pre", "bce", {}),
+        ("post", "ce", {"schedule": "cosine", "warmup": 7, "clip_norm": 0.5}),
+        ("sasrec", "bce", {"weight_decay": 0.1, "optimizer": "muon"}),
+    ],
+)
+def test_recorded_steps_give_the_same_numbers_in_one_launch(form, loss, how, recorded, monkeypatch):
+    p, history = trained(form=form, loss=loss, **how)
+    # of 12 steps in an epoch, the last is looked at, and a layout is recorded when it is met again
+    assert len(recorded) >= 4
+    assert all(count == {"calls": 3, "transfers": 1} for count in recorded)  # what is sent, the launch, the loss
+    monkeypatch.setattr(recording, "PROVEN", ())
+    plain, plain_history = trained(form=form, loss=loss, **how)
+    np.testing.assert_allclose(history, plain_history, rtol=1e-6)
+    np.testing.assert_allclose(p, plain, rtol=0, atol=2e-6)
+
+
+def test_the_loss_is_still_looked_at_before_it_is_used(recorded):
+    with pytest.raises(DivergedError, match="training diverged at step"):
+        trained(lr=1e30)
+
+
+def test_other_layouts_than_the_first_few_and_several_batches_are_computed_call_by_call(recorded, monkeypatch):
+    monkeypatch.setattr(launching, "MOST", 0)
+    p, _ = trained()
+    monkeypatch.undo()
+    np.testing.assert_array_equal(p, trained()[0])
+    assert not recorded
+
+
+def test_batches_that_make_a_step_together_are_not_recorded(recorded):
+    trained(accumulate=2)
+    assert not recorded
+
+
+class Broken:
+    """A cuBLAS that fails at its n-th product."""
+
+    def __init__(self, n):
+        self.left, self.whole = n, Cublas()
+
+    def __getattr__(self, name):
+        def call(*args):
+            self.left -= name.startswith("cublasSgemm")
+            return 14 if self.left == 0 else getattr(self.whole, name)(*args)
+
+        return call
+
+
+@pytest.mark.parametrize("n", [1, 20, 45])  # at once, in the midst of the first call, while recording
+def test_where_a_device_does_not_record_the_step_is_computed_anew(n, recorded, monkeypatch, capsys):
+    monkeypatch.setattr(recording, "cublas", lambda xp: Broken(n))
+    p, history = trained()
+    assert not recorded
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.startswith("note: steps are computed call by call, as this device does not record them: RuntimeError")
+    monkeypatch.setattr(recording, "PROVEN", ())
+    plain, plain_history = trained()
+    np.testing.assert_array_equal(p, plain)
+    assert history == plain_history
+
+
+def test_a_card_without_memory_and_a_missing_library_are_refusals_too():
+    def whole():
+        raise MemoryError("out of memory")
+
+    for library in (lambda xp: Cublas(), lambda xp: ctypes.CDLL("libcublas.so.0")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recording, "cublas", library)
+            with pytest.raises(recording.CannotRecordError, match=r"^(MemoryError: out of memory|OSError: .*)$"):
+                recording.record(whole, strict)
+    assert StrictArray.__matmul__.__qualname__.startswith("_operator")  # and not the product of recordings
+
+
+def test_no_card_is_trusted_before_it_was_measured():
+    """A line here follows from a file benchmarks/results/gpu*.json."""
+    assert recording.PROVEN == ()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_recorded_product_is_that_of_numpy(dtype, rng):
+    on = On("strict")
+
+    def compared(a, b, take_a=lambda x: x, take_b=lambda x: x):
+        a, b = rng.standard_normal(a).astype(dtype), rng.standard_normal(b).astype(dtype)
+        y = recording.product(strict, Cublas(), None, take_a(on.there(a)), take_b(on.there(b)))
+        expected = take_a(a) @ take_b(b)
+        assert y.shape == expected.shape
+        np.testing.assert_allclose(y.get(), expected, rtol=1e-4 if dtype is np.float32 else 1e-12, atol=1e-5)
+
+    def turned(x):
+        return x.swapaxes(-1, -2)
+
+    for a, b in (((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((1, 4), (4, 1)), ((3, 1), (1, 5)),
+                 ((4,), (4, 5)), ((2, 3, 4), (4,)), ((3, 0), (0, 2)), ((0, 3), (3, 2)), ((2, 0, 3), (3, 2)),
+                 ((4,), (4,))):  # fmt: skip
+        compared(a, b)
+    compared((4, 3), (5, 4), turned, turned)
+    compared((2, 4, 3), (2, 4, 5), turned)
+    compared((2, 3, 4), (2, 5, 4), take_b=turned)
+    heads = (2, 5, 6)  # B, n, h d -> B, h, n, d, of which no single step leads from matrix to matrix
+    split = lambda x: x.reshape(2, 5, 2, 3).swapaxes(1, 2)  # noqa: E731
+    compared(heads, heads, split, lambda x: turned(split(x)))
+    compared((4, 6), (9, 5), lambda x: x[:, 1:4], lambda x: x[::3, :4])
+    compared((4, 6), (6, 5), lambda x: x[::-1], lambda x: x[:, ::2])
+    with pytest.raises(TypeError, match="a recorded product of int64 and float32"):
+        recording.product(strict, Cublas(), None, on.there(np.ones((2, 2), int)), on.there(np.ones((2, 2), np.float32)))

@@ -1,0 +1,67 @@
+"""Whole steps of a learner in one launch: recorded once for each layout of a batch, and launched again."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .batch import Batch
+from .recording import CannotRecordError, record
+
+if TYPE_CHECKING:
+    from .learner import Learner
+
+MOST = 8                 # records; each keeps the memory of a step
+
+
+class Launcher:
+    """Steps of `learner`, which computes on a device, in one launch each.
+
+    A layout, the sizes of a batch's arrays, is recorded when it is met for the second time. Other layouts than the
+    first MOST, and steps of several batches, are computed call by call.
+    """
+
+    def __init__(self, learner: "Learner") -> None:
+        self.learner = learner
+        self.refused = ""                    # why the device does not record
+        self._met: set[Any] = set()
+        self._records: dict[Any, Any] = {}   # layout -> what was sent first, loss and squared norm, and the launch
+
+    def launch(self, batches: Sequence[Batch], step: int, seen: Any, pool: Any) -> bool:
+        """`differentiate` and `update` after `step` steps; False, with nothing done, where they are not recorded."""
+        if self.refused or len(batches) != 1:
+            return False
+        batch: Any = batches[0]
+        layout = tuple(None if x is None else (x.shape, x.dtype) for x in batch)
+        if layout in self._records:
+            sent, now, launch = self._records[layout]
+            sent.whole[...] = self.learner.send(batch, step).whole
+            launch()
+        elif layout in self._met and len(self._records) < MOST:
+            now = self._record(batch, step, pool, layout)
+        else:
+            self._met.add(layout)
+            return False
+        if self.refused:
+            return False
+        seen[...] = now
+        return True
+
+    def _record(self, batch: Any, step: int, pool: Any, layout: Any) -> Any:
+        """The step, computed and recorded. Where that is refused, parameters and moments are as before."""
+        learner = self.learner
+        sent, now = learner.send(batch, step), learner.xp.zeros(2)
+        written = learner.vector, *learner.moments
+        before = [x.copy() for x in written]
+
+        def whole() -> None:
+            learner.compute([(step, 1.0, sent)], now, pool)
+            learner.update(step + 1)
+
+        try:
+            self._records[layout] = sent, now, record(whole, learner.xp)
+        except CannotRecordError as why:
+            self.refused = str(why)
+            print(f"note: steps are computed call by call, as this device does not record them: {why}", file=sys.stderr)
+            for x, kept in zip(written, before, strict=True):
+                x[...] = kept
+        return now
