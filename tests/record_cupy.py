@@ -7,6 +7,7 @@ CuPy imports without a driver, so no device is needed. A test holds every `xp.na
 
 import inspect
 import json
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ BY_HAND = {
     "pad": ["array", "pad_width", "mode", "constant_values", "end_values", "reflect_type", "stat_length"],
 }
 MODULES = ("", "linalg", "random", "fft")
+OF_CUDA = ("MemoryPool", "Stream", "get_current_stream", "runtime.runtimeGetVersion", "using_allocator")  # of hundreds
 
 
 def record() -> dict[str, Any]:
@@ -35,6 +37,7 @@ def record() -> dict[str, Any]:
             if name.startswith("_") or inspect.ismodule(found):
                 continue
             names[f"{part}.{name}" if part else name] = _described(found)
+    names |= {f"cuda.{name}": _described(attrgetter(name)(cupy.cuda)) for name in OF_CUDA}
     for name, arguments in BY_HAND.items():
         names[name]["arguments"] = arguments
     methods = [name for name in dir(cupy.ndarray) if not name.startswith("__")]

@@ -83,24 +83,22 @@ class Around:
         if isinstance(error, DivergedError):
             error.keep(self.state)
 
-    def begin(self) -> None:
-        """A step begins."""
+    def begin(self) -> bool:
+        """A step begins. Will `look` read its loss?"""
+        here, every_step = self.state.here, backend.is_numpy(self.state.learner.xp)
         self._began = time.monotonic()
+        self._saves, ends = time.monotonic() >= self._due, here == len(self.state.seen) - 1
+        self._looks = every_step or self._saves or ends or here - self._unseen >= LOOK_EVERY
+        return self._looks
 
     def look(self) -> None:
         """After the gradient and before the update: refuse numbers that are not finite, and save if it is time."""
-        here, saving = self.state.here, time.monotonic() >= self._due
-        if saving or self.looks():
+        if self._looks:
+            here = self.state.here
             self._refuse_divergence(here)
             self._unseen = 0 if here == len(self.state.seen) - 1 else here + 1
-        if saving:                                         # before the update: these parameters gave a finite loss
+        if self._saves:                                    # before the update: these parameters gave a finite loss
             self._save()
-
-    def looks(self) -> bool:
-        """Will `look` read the loss of this step?"""
-        here, every_step = self.state.here, backend.is_numpy(self.state.learner.xp)
-        ends = here == len(self.state.seen) - 1
-        return every_step or ends or here - self._unseen >= LOOK_EVERY or time.monotonic() >= self._due
 
     def count(self, batches: list[Batch]) -> None:
         """The update is made: the step has ended."""

@@ -2,13 +2,10 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .batch import Batch
 from .recording import CannotRecordError, record
-
-if TYPE_CHECKING:
-    from .learner import Learner
 
 MOST = 8                 # records; each keeps the memory of a step
 
@@ -20,7 +17,7 @@ class Launcher:
     first MOST, and steps of several batches, are computed call by call.
     """
 
-    def __init__(self, learner: "Learner") -> None:
+    def __init__(self, learner: Any) -> None:
         self.learner = learner
         self.refused = ""                    # why the device does not record
         self._met: set[Any] = set()

@@ -71,10 +71,10 @@ def train(
     around = Around(state, last, checkpoint, identity or {}, identity_today, progress)
     with learner.pool(workers) as pool, around:
         while state.step < last and not _is_over(state, settings.patience, enough):
-            around.begin()
+            looks = around.begin()
             batch = steps.batch(state.step)
             seen = state.seen[state.here]
-            if around.looks() or not learner.launch(batch, state.step, seen, pool):
+            if looks or not learner.launch(batch, state.step, seen, pool):
                 learner.differentiate(batch, state.step, seen, pool)
                 around.look()
                 learner.update(state.step + 1)
