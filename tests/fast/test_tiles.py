@@ -22,3 +22,13 @@ def test_weights_are_kept_below_a_number_of_keys(m, rate, kind, rng, monkeypatch
     assert tiles.full_attention(*given, {"bias": np.zeros((7, m))}, 0.0, None) is NotImplemented
     _, cache = tiles.full_attention(*given, {}, rate, None)              # without a key nothing is dropped
     np.testing.assert_allclose(cache.weights, attention(q, k, v)[1], rtol=0, atol=1e-13)
+
+
+def test_a_scale_is_that_of_weights_and_gradients_however_long(rng, monkeypatch):
+    (q, k, v, dout), found = rng.standard_normal((4, 1, 2, 5, 4)), []
+    for long in (5, 6):
+        monkeypatch.setattr(tiles, "LONG", long)
+        out, cache = tiles.in_tiles(q, k, v, Mask(causal=True), scale=0.3)
+        found.append([out, cache.weights, *cache.backward(dout)])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-13)

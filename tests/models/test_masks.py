@@ -10,7 +10,17 @@ import pytest
 
 from tests.models.small import DATA, TRAINED, make
 from tinyattn.data import pad
-from tinyattn.layers import BLOCK_FORMS, DECODER_FORMS, Block, DecoderBlock, FeedForward, MultiHead, SwiGLU
+from tinyattn.layers import (
+    BLOCK_FORMS,
+    DECODER_FORMS,
+    MECHANISMS,
+    MIXERS,
+    Block,
+    DecoderBlock,
+    FeedForward,
+    MultiHead,
+    SwiGLU,
+)
 from tinyattn.models import MODELS, NeuralRecommender, SASRecNetwork, SequenceModel
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, PairMask, Stream, generator
@@ -129,15 +139,17 @@ def test_the_three_sublayers_of_a_decoders_block_drop_other_numbers(form, rng):
     differ(found)
 
 
-@pytest.mark.parametrize(("mechanism", "n"), [("full", 8), ("window", 8), ("longformer", 8), ("bigbird", 8)])
-def test_attention_weights_of_all_blocks_are_dropped_apart(mechanism, n):
-    network = SASRecNetwork(n_items=9, maxlen=n, dim=8, heads=2, blocks=3, dropout=RATE, block_form="sasrec",
-                            mechanism=mechanism)  # fmt: skip
-    batch = pad([np.arange(1, 9), np.arange(8, 0, -1)] * 3, n)
+@pytest.mark.parametrize("part", [
+    *({"mechanism": name} for name, cls in MECHANISMS.items() if "dropout" in cls.takes),
+    *({"mixer": name} for name, cls in MIXERS.items() if cls.takes_dropout is True),
+], ids=str)  # fmt: skip
+def test_attention_weights_of_all_blocks_are_dropped_apart(part):
+    network = SASRecNetwork(n_items=9, maxlen=8, dim=8, heads=2, blocks=3, dropout=RATE, block_form="sasrec", **part)
+    batch = pad([np.arange(1, 9), np.arange(8, 0, -1)] * 3, 8)
     p = network.init(generator(0, Stream.INIT))
     _, cache = network.forward(p, batch, MaskKeys(generator(0, Stream.DROPOUT, 1), np.arange(6)))
     found = [list(masks_of(block.attention)) for block in cache.blocks]
-    if mechanism == "longformer":                                          # near and global tokens share one
+    if part == {"mechanism": "longformer"}:                                # near and global tokens share one
         found = [each[:1] for each in found]
     assert [len(each) for each in found] == [1, 1, 1]
     differ([each[0] for each in found])

@@ -1,5 +1,6 @@
 """A history that grows: what a session gives is what `recommend` gives for all of it."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -11,15 +12,15 @@ from tests.models.test_past import CANNOT
 from tests.models.test_seams import OWN
 from tinyattn import backend
 from tinyattn.data import SeriesWorld, leave_one_out, pad
-from tinyattn.layers import MECHANISMS, MIXERS, POSITIONS, nbytes
+from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, POSITIONS, nbytes
 from tinyattn.models import MF, GRU4Rec, Popularity, SASRec, SASRecNetwork
 from tinyattn.tree import flatten, tree_map
 
 SPLIT = leave_one_out(SeriesWorld(series=6, episodes=5, users=40, most_open=3, shortest=5, longest=9).generate())
 ITEMS = SPLIT.data.items.ids[:14].tolist()
 SMALL = {"maxlen": 10, "dim": 12, "dropout": 0.0, "epochs": 1, "seed": 1}
-EVERY = [(mechanism, position, form) for mechanism in MECHANISMS for position in POSITIONS for form in ("pre", "post")
-         if POSITIONS[position].gives <= MECHANISMS[mechanism].takes]  # fmt: skip
+EVERY = [each for each in itertools.product(MECHANISMS, POSITIONS, BLOCK_FORMS, (False, True), (None, 0.1))
+         if POSITIONS[each[1]].gives <= MECHANISMS[each[0]].takes]  # fmt: skip
 
 
 def made(kind=SASRec, dtype=np.float64, **options):
@@ -39,9 +40,11 @@ def same(session, model, history, **how):
     np.testing.assert_allclose(scores, values, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize(("mechanism", "position", "form"), covering(EVERY, 1))
-def test_item_by_item_it_is_what_recommend_gives_for_all(mechanism, position, form):
-    model = made(mechanism=mechanism, position=position, block_form=form, heads=2, **OWN.get(mechanism, {}))
+@pytest.mark.parametrize(("mechanism", "position", "form", "scaled", "eps"),
+                         [*covering(EVERY, 1), ("full", "rope", "pre", True, None)])  # fmt: skip
+def test_item_by_item_it_is_what_recommend_gives_for_all(mechanism, position, form, scaled, eps):
+    model = made(mechanism=mechanism, position=position, block_form=form, heads=2, emb_scale=scaled, last_eps=eps,
+                 **OWN.get(mechanism, {}))  # fmt: skip
     session = model.session(ITEMS[:2])
     assert session.keeps == (not POSITIONS[position].at_tokens and mechanism not in CANNOT)
     for i in range(2, 13):                                       # beyond maxlen, too

@@ -147,6 +147,11 @@ def test_the_commands_pass_times_on(tmp_path, capsys):
     assert not cli.main(["recommend", str(run), "--users", "all", "--out", str(tmp_path / "all.csv"), "--k", "3"])
     best = [line.split(",")[2] for line in (tmp_path / "all.csv").read_text().splitlines() if line.startswith("5,")]
     assert all(f" {item} " in one for item in best)
+    for name, unknown in (("known", ""), ("new", "7,999,60\n")):      # which loses its time, too
+        path.write_text(f"user_id,item_id,timestamp\n7,3,1\n{unknown}7,5,9000\n")
+        ask = ["recommend", str(run), str(path), "--users", "all", "--k", "3"]
+        assert not cli.main([*ask, "--out", str(tmp_path / name)])
+    assert (tmp_path / "new").read_text() == (tmp_path / "known").read_text()
     capsys.readouterr()
     assert cli.main(["recommend", str(run), "--items", "3,5"])
     assert "position timed reads the times" in capsys.readouterr().err
