@@ -50,7 +50,7 @@ def signature_of(f: Callable[..., Any]) -> inspect.Signature:
 
 
 def name_of(f: Callable[..., Any]) -> str:
-    return getattr(f, "__name__", type(f).__name__)
+    return str(getattr(f, "__name__", "") or type(f).__name__)
 
 
 def unnamed(f: Callable[..., Any]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from .binding import name_of
 from .causes import find_cause, misplaced, patched, seems_right
 from .conventions import find_conventions
 from .diagnosis import Diagnosis
@@ -49,7 +50,7 @@ def check_implementation(
     how = Options(**options)
     known = get_spec(spec, how.dtype)
     refuse_unknown_properties(how.skip, [spec])
-    title = implementation if isinstance(implementation, str) else _title(implementation)
+    title = implementation if isinstance(implementation, str) else name_of(implementation)
     findings: dict[str, Finding] = {}
     extra: dict[str, Any] = {"problem": "", "again": "", "examples": how.examples, "seed": how.seed}
     if isinstance(implementation, str):
@@ -126,7 +127,7 @@ def check_in_process(
     _prepare(keep, op, how)
     properties = [prop for prop in in_order(op.spec) if prop.stage in set(stages)]
     extra["last"] = _try_all(keep, op, properties, how)
-    return _report(known.name, _title(implementation), findings, len(properties), extra)
+    return _report(known.name, name_of(implementation), findings, len(properties), extra)
 
 
 def in_order(spec: Spec) -> list[Property]:
@@ -259,7 +260,3 @@ def _repeat_command(target: str, spec: str, how: Options) -> str:
     command += [part for name in how.skip for part in ("--skip", name)]
     command += ["--dtype", how.dtype] if how.dtype else []
     return shlex.join(command + ["--fast"] * how.fast + ["--strict"] * how.strict)
-
-
-def _title(implementation: Any) -> str:
-    return str(getattr(implementation, "__name__", None) or type(implementation).__name__)
