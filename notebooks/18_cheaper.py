@@ -173,8 +173,8 @@ two_and_four = (few.standard_normal((n, 2)) for n in (2, 4, 4))
 trace(in_two_tiles, *two_and_four).player(title="Online softmax in two tiles")
 
 # %% [markdown]
-# That is the arithmetic of [FlashAttention-2](https://arxiv.org/abs/2307.08691) (Dao 2023), which divides by $l$ once, at the end, and keeps only $L$. [FlashAttention](https://arxiv.org/abs/2205.14135) (Dao et al. 2022) has the keys in its outer loop, divides in every tile, and keeps $m$ and $l$; that no $n^2$ of memory is needed, [Rabe & Staats (2021)](https://arxiv.org/abs/2112.05682) had shown. Its speed comes from tiles that fit into fast memory. And where the mask hides a whole tile, nothing need be computed. Under a
-# causal mask the keys of a tile may all lie in the future of all its queries:
+# That no $n^2$ of memory is needed, [Rabe & Staats (2021)](https://arxiv.org/abs/2112.05682) had shown. FlashAttention makes it fast, with tiles that fit into fast memory; and where the
+# mask hides a whole tile, nothing need be computed. Under a causal mask the keys of a tile may all lie in the future of all its queries:
 
 
 # %%
@@ -197,9 +197,19 @@ def in_tiles(q, k, v, rows, columns):
     """Causal attention. -> out (n, d), L (n, 1)."""
     n = len(q)
     m, l, o = np.full((n, 1), -np.inf), np.zeros((n, 1)), np.zeros_like(v)
-    for i, j in visits(n, rows, columns):
+    for i, j in visits(n, rows, columns):  # FlashAttention-2: queries outside
         m[i], l[i], o[i] = online_softmax(m[i], l[i], o[i], logits(q, k, i, j), v[j])
     return o / l, m + np.log(l)
+
+
+def keys_outside(q, k, v, rows, columns):
+    """FlashAttention of 2022. -> out (n, d), m and l (n, 1)."""
+    n = len(q)
+    m, l, out = np.full((n, 1), -np.inf), np.zeros((n, 1)), np.zeros_like(v)
+    for i, j in sorted(visits(n, rows, columns), key=lambda tile: tile[1][0]):
+        m[i], l[i], o = online_softmax(m[i], l[i], l[i] * out[i], logits(q, k, i, j), v[j])
+        out[i] = o / l[i]  # a mean, after every tile
+    return out, m, l
 
 
 n = 100
@@ -209,8 +219,15 @@ exact, p = attention(q, k, v, causal)
 for tile in ((1, 1), (7, 13), (32, 16), (100, 100)):
     mine, L = in_tiles(q, k, v, *tile)
     theirs, their_L = flash_attention(q, k, v, Mask(causal=True), tile=tile)
-    same = np.allclose(mine, exact) and np.allclose(mine, theirs) and np.allclose(L, their_L)
+    first, m, l = keys_outside(q, k, v, *tile)
+    same = all(np.allclose(x, exact) for x in (mine, theirs, first))
+    same = same and all(np.allclose(x, their_L) for x in (L, m + np.log(l)))
     print(f"tiles of {tile}: attention's out, and the library's: {same}")
+
+# %% [markdown]
+# What moved from [FlashAttention](https://arxiv.org/abs/2205.14135) (Dao et al. 2022, algorithm 1) to [FlashAttention-2](https://arxiv.org/abs/2307.08691) (Dao 2023)? With the keys
+# outside, the state of every query goes to slow memory and back for every tile of keys, and $m$ and $l$ are kept. With the queries outside, it stays in fast memory until the
+# row is done. That is faster: rows of tiles run side by side, as none needs another; $o$ is divided once; and one number, $L = m + \log l$, is kept.
 
 # %% [markdown]
 # ### Exercise `tiles_visited` (predict the number, ★☆☆, 4 min)

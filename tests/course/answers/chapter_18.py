@@ -90,6 +90,18 @@ def as_logarithms(m, l, o, s, v):
     return top, l_new, np.exp(m - safe) * o + np.einsum("ab,be->ae", np.exp(s - safe), v)
 
 
+def as_published_in_2022(m, l, o, s, v):
+    """FlashAttention's algorithm 1: o is divided by l in every tile."""
+    own = s.max(axis=-1, keepdims=True)
+    shift = np.where(own == -np.inf, 0, own)
+    p = np.exp(s - shift)
+    top = np.maximum(m, own)
+    finite = np.where(top == -np.inf, 0, top)
+    before, here = np.exp(m - finite), np.exp(shift - finite) * (own > -np.inf)
+    l_new = before * l + here * p.sum(axis=-1, keepdims=True)
+    return top, l_new, (l * before * o + here * (p @ v)) / np.where(l_new == 0, 1, l_new)
+
+
 # --- my_tile_gradients ----------------------------------------------------------------------------------------------
 
 
@@ -293,7 +305,7 @@ def backwards_from_the_sum(a, b, v):
 
 RIGHT = {
     "my_online_softmax": (with_where, query_by_query, key_by_key, with_nan_to_num, in_place, state_as_a_key, live_rows,
-                          as_logarithms),
+                          as_logarithms, as_published_in_2022),
     "my_tile_gradients": (five_lines, logarithm_first, einsums, pair_by_pair, scaled_inputs, key_by_key_with_rows,
                           with_a_column_of_ones_on_v, hidden_are_left_out),
     "repaired_mask": (by_tri, by_tril, by_indices, by_loops, shorter, multiplied, by_blocks, from_nothing),

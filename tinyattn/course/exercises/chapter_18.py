@@ -1,6 +1,9 @@
 """Exercises of chapter 18, cheaper attention."""
 
+import functools
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,9 @@ from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
 from ..costs import counted, peak
+from ..exercise import RIGHT, Grade
 from ..graders import Function, Number
+from ..graders.calling import run_answer
 from ..plain import Changes, plain_spec
 from ..prose import Prose
 
@@ -103,6 +108,42 @@ WRONG_ONLINE = Changes(_online,
         _row_max(s), _row_sum(np.exp(s - _row_max(s))), np.exp(s - _row_max(s)) @ v
     ),
 )
+
+
+def _undivided(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """An answer whose o is divided by l before and after each tile, as one whose o is a sum."""
+
+    @functools.wraps(answer)
+    def of_sums(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:
+        new, sums, mean = answer(m, l, o / np.where(l == 0, np.ones_like(l), l), s, v)
+        return new, sums, mean * sums
+
+    return of_sums
+
+
+@dataclass(frozen=True)
+class OnlineSoftmax(Function):
+    """Takes both forms of FlashAttention: o is a sum until the end (2023), or divided by l in each tile (2022)."""
+
+    def __call__(self, answer: Any) -> Grade:
+        if self._divides(answer):
+            grade = super().__call__(_undivided(answer))
+            if grade.outcome == RIGHT:
+                note = "Your o is divided by l in every tile, as in FlashAttention of 2022; the text divides once."
+                return replace(grade, note=note)
+        return super().__call__(answer)
+
+    def wrapped(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        return super().wrapped(_undivided(answer) if self._divides(answer) else answer)
+
+    def _divides(self, answer: Any) -> bool:
+        """Of two keys with mean 3 and two more, 4 and 6, all alike: is o their mean, 4? A sum would be 3 + 10."""
+        state = [np.array(x) for x in ([[0.0]], [[2.0]], [[3.0]], [[0.0, 0.0]], [[4.0], [6.0]])]
+        try:
+            found = run_answer(lambda: np.array(answer(*state)[2], dtype=float))
+        except AssertionError:
+            return False
+        return isinstance(found, np.ndarray) and found.shape == (1, 1) and math.isclose(found.item(), 4.0)
 
 
 # my_tile_gradients
@@ -261,7 +302,7 @@ WRONG_LINEAR = Changes(_recurrence,
 
 
 EXERCISES = PROSE.exercises(
-    my_online_softmax=Function(ONLINE, tempting=WRONG_ONLINE),
+    my_online_softmax=OnlineSoftmax(ONLINE, tempting=WRONG_ONLINE),
     tiles_visited=Number(_tiles_visited, exactly=True),
     my_tile_gradients=Function(TILE_GRADIENTS, tempting=WRONG_TILE),
     strided_exponent=Number(_strided_exponent, tolerance=0.02),
