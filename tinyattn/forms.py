@@ -23,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # readable form -> faster form. The module of a faster form is imported when it is first called.
 FASTER = {
     "layers.block.Block.forward": "fast.block.fused_pre_block",
+    "layers.dropout_mask.dropout_mask": "fast.kernels.dropout_mask",
     "layers.mechanisms.full.Full.forward": "fast.tiles.full_attention",
     "layers.mechanisms.window.Window.forward": "fast.windows.window",
     "layers.mechanisms.patterned.Patterned.forward": "fast.blocks.patterned",
@@ -35,6 +36,7 @@ FASTER = {
     "models.neural.NeuralRecommender._states": "fast.one_history.states",
     "models.next_item.NextItemNetwork.extending": "fast.one_token.items",
     "models.transformers.decoder.DecoderNetwork.extending": "fast.one_token.text",
+    "training.adam.adam": "fast.kernels.adam",
     "training.learner.Learner.lazy_tables": "training.lazy.lazy_tables",
 }
 

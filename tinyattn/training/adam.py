@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from ..backend import Array, get_xp
+from ..forms import replaceable
 
 
 class Moments(NamedTuple):
@@ -13,6 +14,7 @@ class Moments(NamedTuple):
     v: Array
 
 
+@replaceable
 def adam(
     vector: Array,
     gradient: Array,
