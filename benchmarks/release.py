@@ -53,6 +53,8 @@ FILES = {
     "interactions.txt": "".join(f"{u} {(u * 7 + t * (u % 5 + 1)) % 60 + 1}\n" for u in range(1, 60) for t in range(8)),
     "available.txt": "".join(f"{item}\n" for item in range(1, 31)),
     "grid.toml": "epochs = 1\nseed = [0, 1]\n",
+    "reviews.tsv": "".join(f"{x}\tthe film of {n} minutes is {x}\n" for n in range(60, 150) for x in ("good", "bad")),
+    "new.txt": "the good film of 99 minutes\n",
 }
 BEFORE = ["tinyattn train interactions.txt --model markov", "tinyattn train --model swin"]
 PLACEHOLDERS = {"RUN": "runs/sasrec-interactions", "OTHER": "runs/markov-interactions"}
