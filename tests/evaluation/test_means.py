@@ -19,6 +19,12 @@ def test_p_is_that_of_the_tables(t, freedom, p):
         assert two_sided(t, 1) == pytest.approx(1 - 2 * math.atan(t) / math.pi, abs=1e-9)  # Cauchy's
 
 
+def test_a_twentieth_lies_outside_of_the_95_percent_point():
+    for freedom in range(1, 61):
+        left = 1e-4 if freedom < 20 else 1e-6                        # of the expansion after four terms
+        assert two_sided(bootstrap.t_95(freedom), freedom) == pytest.approx(0.05, abs=left)
+
+
 def test_unequal_variances_by_hand():
     """var / n: 1 / 3 and 4 / 3; 5/3 squared over (1/9 + 16/9) / 2 = 2.94, so two degrees of freedom."""
     found = compare_means([1, 2, 3], [4, 6, 8])
