@@ -166,6 +166,7 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
          "tile is 0, expected at least 1 class"),
         (lambda: ops.tiled_cross_entropy(normal(3, 4), normal(5, 4), np.zeros(3, int), smoothing=1.5), ValueError,
          "smoothing is 1.5, expected 0 to 1"),
+        (lambda: ops.pointwise_weights(normal(3)), ValueError, r"pointwise_weights: s has shape \(3,\)"),
         (lambda: ops.tiled_cross_entropy(normal(3, 4), normal(5, 3), np.zeros(3, int)), ValueError,
          r"tiled_cross_entropy: E has shape \(5, 3\)"),
         (lambda: ops.layer_norm(normal(3, 4), np.ones(3), np.ones(3)), ValueError, "layer_norm: gamma has shape"),
@@ -318,7 +319,9 @@ def test_numpy_scalars_do_not_widen_float32():
     fused, looked = ops.fused_attention(x, x, x, scale=half)
     y, x_hat, rstd = ops.layer_norm(x, w, w, eps=np.float64(1e-5))
     targets = np.array([0, 1, 2])
+    tiled, L = ops.tiled_cross_entropy(x, x, targets, None, half)
     others = (
+        *(tiled, L, *ops.tiled_cross_entropy_backward(half, x, x, L, targets, None, half)),
         fused,
         *ops.rms_norm(x, w, eps=np.float64(1e-5)),
         *ops.batch_norm(x, w, w, eps=np.float64(1e-5)),
