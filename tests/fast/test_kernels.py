@@ -99,8 +99,6 @@ def test_a_step_of_sasrec_with_them_has_fewer_calls_and_the_same_numbers(proven,
 
 
 def test_where_nothing_was_proven_the_readable_forms_compute():
-    """A line in PROVEN follows from a file benchmarks/results/gpu*.json."""
-    assert kernels.PROVEN == ()
     x = strict.zeros(3, dtype="f")
     assert kernels.adam(x, x, Moments(x, x), (x, x)) is NotImplemented
     assert kernels.dropout_mask(x, (3, 2), 0.5, MaskKeys(iter([x]), x)) is NotImplemented

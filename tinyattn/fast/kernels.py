@@ -15,7 +15,7 @@ from ..backend import Array, device_name, get_xp, is_numpy
 from ..random import _AXIS_MULTIPLIERS, MaskKeys, _threshold
 from ..training.adam import Moments
 
-PROVEN: tuple[str, ...] = ()       # GPUs for which benchmarks/gpu.py (benchmarks/results/gpu*.json) found equal numbers
+PROVEN: tuple[str, ...] = ()       # the GPUs for which benchmarks/gpu_steps.py found equal numbers
 THREADS = 128                      # of a block
 cuda: Any = None                   # numba.cuda, once a kernel is needed
 FIRST, SECOND, THIRD, FOURTH = map(np.uint64, _AXIS_MULTIPLIERS)

@@ -21,7 +21,7 @@ class Launcher:
         self.learner = learner
         self.refused = ""                    # why the device does not record
         self._met: set[Any] = set()
-        self._records: dict[Any, Any] = {}   # layout -> what was sent first, loss and squared norm, and the launch
+        self.records: dict[Any, Any] = {}   # layout -> what was sent first, loss and squared norm, and the launch
 
     def launch(self, batches: Sequence[Batch], step: int, seen: Any, pool: Any) -> bool:
         """`differentiate` and `update` after `step` steps; False, with nothing done, where they are not recorded."""
@@ -29,11 +29,11 @@ class Launcher:
             return False
         batch: Any = batches[0]
         layout = tuple(None if x is None else (x.shape, x.dtype) for x in batch)
-        if layout in self._records:
-            sent, now, launch = self._records[layout]
+        if layout in self.records:
+            sent, now, launch = self.records[layout]
             sent.whole[...] = self.learner.send(batch, step).whole
             launch()
-        elif layout in self._met and len(self._records) < MOST:
+        elif layout in self._met and len(self.records) < MOST:
             now = self._record(batch, step, pool, layout)
         else:
             self._met.add(layout)
@@ -55,7 +55,7 @@ class Launcher:
             learner.update(step + 1)
 
         try:
-            self._records[layout] = sent, now, record(whole, learner.xp)
+            self.records[layout] = sent, now, record(whole, learner.xp)
         except CannotRecordError as why:
             self.refused = str(why)
             print(f"note: steps are computed call by call, as this device does not record them: {why}", file=sys.stderr)

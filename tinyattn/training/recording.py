@@ -13,7 +13,7 @@ from typing import Any
 
 from ..backend import Array
 
-PROVEN: tuple[str, ...] = ()       # GPUs for which benchmarks/gpu.py (benchmarks/results/gpu*.json) found equal numbers
+PROVEN: tuple[str, ...] = ()       # the GPUs for which benchmarks/gpu_steps.py found equal numbers
 WORKSPACE = 1 << 25                # bytes; without one, cuBLAS would allocate while it is recorded
 
 
