@@ -4,9 +4,9 @@
     python benchmarks/gpu_steps.py --device strict     on the double: that the script works, before a card is at hand
 
 (1) Steps of SASRec in each form, three times each: are parameters and losses those of steps computed call by call
-without kernels, and the same to the bit when repeated? (2) Seconds a step of each form that agrees, and of PyTorch (eager
-with nn.MultiheadAttention, with scaled_dot_product_attention, torch.compile; float32, with and without TF32), in turns in
-one process. Here products are float32 without TF32. On the double, calls and transfers a step.
+without kernels, and the same to the bit when repeated? (2) Seconds a step of each form that agrees, and of PyTorch
+(eager with nn.MultiheadAttention, with scaled_dot_product_attention, torch.compile; float32, with and without TF32), in
+turns in one process. Here products are float32 without TF32. On the double it counts the calls of a step.
 
 Writes benchmarks/results/gpu_steps_CARD.json, a file for each card. Where a form holds there, a person adds the card to
 `PROVEN` of `training/recording.py` or `fast/kernels.py`; a test compares the two. Exit code 1 where a form does not.
