@@ -32,6 +32,10 @@ PAPERS = {
     }),
     "hstu": ("sasrec", HSTU | {"position": "t5"}),
     "hstu-ml1m": ("sasrec", HSTU | {"position": "timed", "time_buckets": 128}),
+    "roberta": ("encoder", {
+        "batch_size": 256, "dropout": 0.1, "weight_decay": 0.01, "beta2": 0.98, "schedule": "linear", "chosen": 0.15,
+        "hidden": 0.8, "swapped": 0.1, "feed_forward": "gelu", "block_form": "post",
+    }),
     "llama": ("decoder", {
         "norm": "rms", "position": "rope", "rope_base": 10_000, "feed_forward": "swiglu", "feed_forward_width": 3,
         "heads": 4, "kv_heads": 2, "bias": False, "tied": False, "dropout": 0.0, "block_form": "pre", "eps": 1e-5,

@@ -54,6 +54,11 @@ PRESETS = {
         f"{_ZHAI}, without its time bias",
     ),
     "hstu-ml1m": Preset("sasrec", _HSTU | {"position": "timed"}, _ZHAI),
+    "roberta": Preset(           # the encoder has no next-sentence task, draws masks anew, and has beta2 0.98 anyway
+        "encoder",
+        {"batch_size": 256, "dropout": 0.1, "weight_decay": 0.01},
+        "Liu et al. 2019, table 9, with batches of 256 windows in place of 8,000 sequences; all else by default",
+    ),
     "llama": Preset(             # LLaMA's form; sizes are the defaults
         "decoder",
         {"norm": "rms", "position": "rope", "feed_forward": "swiglu", "feed_forward_width": 3, "kv_heads": 2,
