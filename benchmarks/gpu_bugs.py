@@ -108,7 +108,7 @@ BUGS = [
     Bug("loss_fetched", "training/learner.py", "            return share * loss, self.model", "            return share * float(loss), self.model", SYNC),
     Bug("norm_fetched", "training/learner.py", "seen[1] += self.xp.sum(part * part, dtype=np.float64)",
         "seen[1] += float(self.xp.sum(part * part, dtype=np.float64))", SYNC),
-    Bug("finite_every_step", "training/around.py", "        if backend.is_numpy(self.state.learner.xp) or saving", "        if True or saving", SYNC),
+    Bug("finite_every_step", "training/around.py", "        self._looks = every_step or", "        self._looks = True or", SYNC),
     Bug("loss_printed", "training/learner.py", "            seen[0] += loss\n", "            seen[0] += loss\n            f'{loss:.4f}'\n", SYNC),
     Bug("six_transfers", "data/batches.py", "there = iter(transfer([x for x in self if x is not None], xp))",
         "there = iter([xp.asarray(x) for x in self if x is not None])", "six transfers a step instead of one"),

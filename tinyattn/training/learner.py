@@ -64,7 +64,7 @@ class Learner:
         self.sender = None if backend.is_numpy(self.xp) else Sender(self.xp, settings.seed)     # to a device
         self._sent: Sent | None = None                  # to it, for the current step
         self.launcher = None
-        if self.sender is not None and backend.device_name(settings.device) in recording.PROVEN:
+        if self.sender is not None and recording.PROVEN and backend.device_name(settings.device) in recording.PROVEN:
             self.launcher = Launcher(self)
 
     def _rows_read(self, batches: Sequence[Batch]) -> dict[str, np.ndarray]:
