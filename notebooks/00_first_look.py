@@ -233,7 +233,7 @@ table("model | HR@10", rows)
 # A guess is worth about a quarter, what everybody watches .45, the last episode .70, and the whole history .98, once a model
 # knows where in it to look. (On real data the gaps are smaller, and can turn round: [chapter 13](13_not_to_fool_yourself.ipynb).)
 #
-# Where it goes from here: the course in five parts, a circle a chapter.
+# Where it goes from here: the course in six parts, a circle a chapter.
 
 # %% tags=["hide-input"]
 with style():
@@ -241,8 +241,8 @@ with style():
 show_figure(
     fig,
     "map",
-    "The map of all chapters in five parts: attention (00 to 09), learning (10), "
-    "recommenders (11 to 15), around it (16 to 20), fast (21 and 22)",
+    "The map of all chapters in six parts: attention (00 to 09), learning (10), "
+    "recommenders (11 to 15), around it (16 to 20), fast (21 and 22), since then (23)",
 )
 
 # %% [markdown]

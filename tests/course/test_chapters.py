@@ -120,7 +120,7 @@ def test_the_road_is_in_the_readme():
     text = (ROOT / "notebooks" / "README.md").read_text()
     there = {chapter.number: chapter.path.stem for chapter in CHAPTERS}
     chapters = [stop for _, numbered in stops() for stop in numbered]
-    assert [number for number, _ in chapters] == list(range(23))
+    assert [number for number, _ in chapters] == list(range(24))
     for number, title in chapters:
         name = f"[{title}]({there[number]}.ipynb)" if number in there else title
         assert f"| {number:02} | {name} | " in text
@@ -136,15 +136,15 @@ def test_the_map_marks_where_you_are():
     assert "\nLearning      10 learning itself\n" in str(road(2))
     assert re.match(r"You are here: 02, about \d+ minutes: \d+ to read, \d+ for \d exercises$", lines[-1])
     assert "▶" not in str(road())
-    assert "You are here" not in str(road(23))  # there is no such chapter yet
+    assert "You are here" not in str(road(24))  # there is no such chapter yet
 
 
 def test_the_map_as_a_picture_fills_what_there_is_and_marks_where_you_are():
     (ax,) = road_map(2).axes
     dots = ax.collections
     colours = [tuple(to_hex(c[0]) for c in (dot.get_facecolor(), dot.get_edgecolor())) for dot in dots]
-    assert colours == [(ORANGE if n == 2 else BLUE,) * 2 for n in range(23)]
-    assert len(ax.lines) == 23 - 6  # to all but the first of each of six rows
+    assert colours == [(ORANGE if n == 2 else BLUE,) * 2 for n in range(24)]
+    assert len(ax.lines) == 24 - 7  # to all but the first of each of seven rows
     places = [dot.get_offsets()[0].tolist() for dot in dots]
     assert [places[n][0] for n in (0, 4, 5, 10, 11, 15, 16)] == [0, 4, 0, 0, 0, 4, 0]
     assert places[4][1] < places[5][1] < places[10][1] < places[11][1] == places[15][1] < places[16][1]

@@ -15,6 +15,7 @@ ROAD = {
     "Recommenders": ("before SASRec", "SASRec", "how not to fool yourself", "BERT4Rec", "attention to attention"),
     "Around it": ("the Transformer", "before attention", "cheaper attention", "after attention", "images"),
     "Fast": ("the same code on a GPU", "making it fast"),
+    "Since then": ("after SASRec",),
 }  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def road_map(here: int | None = None) -> Any:
 
     urls = {chapter.number: f"../notebooks/{chapter.path.stem}.ipynb" for chapter in chapters()}
     columns = max(map(len, ROAD.values())) // 2
-    fig, ax = figure(size=(7.4, 6.0))
+    fig, ax = figure(size=(7.4, 7.0))
     y = 0.0
     for part, numbered in stops():
         ax.text(-0.45, y, part, fontsize=11, weight="bold", color=GREY)
