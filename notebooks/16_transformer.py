@@ -26,7 +26,7 @@ from tinyattn.check.adapters import cross_attention_backward
 from tinyattn.course import check, page_part, road, show_arrays, show_figure, table, yours
 from tinyattn.data import Pairs, PairSampler
 from tinyattn.data.tasks.dates import in_form
-from tinyattn.layers import multi_head_attention
+from tinyattn.layers import MECHANISMS, MIXERS, multi_head_attention, nbytes
 from tinyattn.models import Transformer
 from tinyattn.models.transformers.search import beam_search
 from tinyattn.ops import Mask, attention, smoothed_cross_entropy, softmax
@@ -624,7 +624,7 @@ def multiply_adds(n, cached, D=16):
 # %% [markdown]
 # **Predict:** twice as many tokens are written. A token then costs how many times as much, with and without a cache?
 
-# %% tags=["hide-output"]
+# %% tags=["hide-cell"]
 rows = []
 for n in (64, 128, 256):
     (slow, anew), (fast, out) = (multiply_adds(n, cached) for cached in (False, True))
@@ -633,7 +633,7 @@ for n in (64, 128, 256):
 table("tokens n | a token, anew | a token, cached | times fewer", rows)
 
 # %% [markdown]
-# The outputs are the same (the cell asserts it). A token without a cache costs about $\tfrac23 n^2 D + \tfrac32 n D^2$, with a cache $n D + 3 D^2$. Doubling $n$ makes a token 3.2 to 3.5 times as dear without a cache, and 1.6 to 1.7 times with one: towards 4 and 2. The price is a memory that grows by $2 D$ numbers a token in each block.
+# The outputs are the same (the cell asserts it). Doubling $n$ makes a token 3.2 to 3.5 times as dear without a cache, and 1.6 to 1.7 times with one: towards 4 and 2. The price is a memory that grows by $2 D$ numbers a token in each block.
 
 # %% tags=["hide-input"]
 with style():
@@ -656,6 +656,37 @@ show_figure(
     "Two triangles of attention weights of eight tokens with the number of times that each is computed: anew from 8 times in the "
     "first row down to once in the last, 120 together; with a cache every one once, 36 together",
 )
+
+# %% [markdown]
+# ### What must be kept
+#
+# With long texts that memory becomes the limit. Heads can share keys and values (*grouped queries*, as in LLaMA), look through a *window*, or make their keys and values again from one short vector a token
+# (*latent attention*, [DeepSeek-V2](https://arxiv.org/abs/2405.04434)). The folded cell asks four mixers of the library what they keep.
+
+# %% tags=["hide-input"]
+Attention, Latent, Window = MIXERS["attention"], MIXERS["latent"], MECHANISMS["window"]
+keepers = {
+    "8 heads": (Attention(heads=8), "2 D a token"),
+    "8 heads share 2 pairs of keys and values": (Attention(heads=8, kv_heads=2), "2 D / 4"),
+    "latent: 16 numbers, and 4 that RoPE turns": (Latent(heads=8, latent=16, turned=4), "16 + 4"),
+    "8 heads, window of 64": (
+        Attention(heads=8, mechanism=Window(window=64)),
+        "2 D, for 63 tokens",
+    ),
+}
+rows, rng = [], np.random.default_rng(6)
+for name, (mixer, how) in keepers.items():
+    kept = []
+    for n in (1, 100, 1000):
+        x = rng.standard_normal((1, n, 64))
+        _, past = mixer.extend(mixer.init(rng, 64), x, x if mixer.takes_memory else None, None)
+        kept.append(nbytes(past) // x.itemsize)
+    rows.append([name, how, *kept])
+table("numbers kept, D = 64 | how | 1 token | 100 | 1,000", rows)
+
+# %% [markdown]
+# A window forgets. Kept beside it, the first few tokens (*sinks*, [Xiao et al. 2024](https://arxiv.org/abs/2309.17453)) keep a long text fluent; what is forgotten they do not bring back. Reading
+# *farther than trained* is another matter: RoPE's slow angles are scaled (`--rope-scaling yarn`), and as much is kept.
 
 # %% [markdown]
 # ## Look into it

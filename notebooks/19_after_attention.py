@@ -23,6 +23,7 @@ from tinyattn.course import check, road, show_figure, table, yours
 from tinyattn.layers import MECHANISMS, MIXERS, nbytes
 from tinyattn.ops import (
     associative_scan,
+    delta_rule,
     linear_attention,
     linear_weights,
     scan_matrix,
@@ -572,7 +573,51 @@ show_figure(
 
 # %% [markdown]
 # Both estimates hold; the circles are $n = d^2 / (2 \ln n)$. As with the vector, how many pairs can be recalled is a share of how many numbers the state has. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 17 and 18), and
-# stores $2nd$ numbers for that. ([Schlag et al., 2021](https://arxiv.org/abs/2102.11174), call $S$ *fast weights*, and write by the *delta rule*: $\beta_t (v_t - k_t S_{t-1})$ in place of $v_t$, so that what the key finds there is corrected.)
+# stores $2nd$ numbers for that.
+#
+# ### Write the difference
+#
+# What is in the way under a key can be read before writing. The *delta rule* ([Schlag et al., 2021](https://arxiv.org/abs/2102.11174)) writes only what is missing, a share $\beta_t$ of it;
+# with a decay it is *Gated DeltaNet* ([Yang et al., 2025](https://arxiv.org/abs/2412.06464)):
+#
+# $$S_t = S' + \beta_t\, k_t^\top (v_t - k_t S'), \qquad S' = \lambda_t S_{t-1} .$$
+#
+# With $\beta = 1$ and $|k| = 1$, $k_t S_t = v_t$, whatever was there. Step through it: token 4 has the key of token 1.
+
+# %% tags=["hide-input"]
+
+
+def corrected(lam, beta, q, k, v):
+    S, y = np.zeros((k.shape[1], v.shape[1])), np.zeros(v.shape)
+    for t in range(len(v)):
+        kept = lam[t] * S
+        missing = v[t] - k[t] @ kept
+        S = kept + beta[t] * np.outer(k[t], missing)
+        y[t] = q[t] @ S
+    return y
+
+
+keys = directions(np.random.default_rng(7), 4, 2)
+keys[3] = keys[0]
+trace(corrected, np.full(4, 0.9), np.ones(4), keys, keys, v[:4, :2]).player(title="The delta rule")
+
+# %% [markdown]
+# What does it bring? Of $n$ keys each gets a new value three times, and we ask for the newest.
+
+# %% tags=["hide-input"]
+rows, drawn, d_ = [], np.random.default_rng(8), 64
+unit_keys = k / np.linalg.norm(k, axis=-1, keepdims=True)
+mine, ours = corrected(lam, lam, q, unit_keys, v), delta_rule(q, unit_keys, v, lam, np.log(lam))[0]
+print("the library's delta_rule:", np.allclose(mine, ours))
+for n_ in (16, 32, 64, 128):
+    k_, v_ = np.tile(directions(drawn, n_, d_), (3, 1)), directions(drawn, 3 * n_, d_)
+    states = k_.T @ v_, delta_rule(k_, k_, v_, np.ones(3 * n_))[1].last
+    errors = [np.sqrt(np.mean(np.sum((k_[-n_:] @ S - v_[-n_:]) ** 2, axis=-1))) for S in states]
+    rows.append([n_, *errors, np.sqrt((n_ - 1) / d_)])
+table("keys n, d = 64 | error, all added | delta rule | √((n - 1) / d)", rows)
+
+# %% [markdown]
+# A sum holds three values under each key. The delta rule has about the error of a state into which each key was written once, and less where there are many. It overwrites; it has no more room.
 #
 # What do decay and selection buy? Of 256 tokens 32 matter, in random places, and $d = 64$. We ask for these 32, for the newest and for the oldest of them. **Predict** the order of the last column.
 

@@ -27,7 +27,7 @@ from tinyattn.course import check, road, show_figure, table, yours
 from tinyattn.course.costs import peak, steps
 from tinyattn.data import Sampler, SeriesWorld, leave_one_out
 from tinyattn.models import SASRec
-from tinyattn.ops import cross_entropy, softmax
+from tinyattn.ops import cross_entropy, softmax, tiled_cross_entropy
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, INK, ORANGE
 from tinyattn.tree import leaves
@@ -295,12 +295,22 @@ def whole_loss(h, E, targets, chunk=None):
 chunked = yours("my_chunked_loss")
 same = zip(chunked(h, E, targets, 250), whole_loss(h, E, targets), strict=True)
 print("the same loss and gradients:", all(np.allclose(x, y) for x, y in same))
-print(
-    "the library's loss:",
-    np.allclose(chunked(h, E, targets, 250)[0], cross_entropy(h @ E.T, targets)),
-)
+tiles = tiled_cross_entropy(h, E, targets, tile=250)[0]
+print("the library's loss, in tiles:", np.allclose(chunked(h, E, targets, 250)[0], tiles))
 
 # %% [markdown]
+# How much do tiles save, and what does the size of a tile change? Memory beside `h` and `E`, in arrays of all logits:
+
+# %% tags=["hide-input"]
+rows = [["all at once", peak(cross_entropy, h @ E.T, targets) / (64 * 8000 * 8) + 1]]
+for tile in (4000, 1000, 250):
+    held = peak(lambda tile: tiled_cross_entropy(h, E, targets, tile=tile), tile)
+    rows.append([f"tiles of {tile:,} items", held / (64 * 8000 * 8)])
+table("loss alone | arrays of n · V", rows, digits=2)
+
+# %% [markdown]
+# The library takes tiles where all logits would be more than 16 MB, in training too: the backward makes each tile once more.
+#
 # ## What need not be computed at all
 #
 # The largest gain of the whole ladder needs no arithmetic. Histories have different lengths, and a batch is as wide as its longest. **Predict:** eight histories of 200, 10, 20, 190, 30, 180, 15 and
@@ -527,4 +537,4 @@ show_figure(
 # - A clock is warm, takes turns, and reports a median.
 # - A faster form replaces a readable one only if a test says that nobody will notice: same numbers, same dtype, nothing overwritten.
 #
-# To read: the [speed of the library](../docs/speed.md), with all measurements and what was tried and left out. Before: [21, the same code on a GPU](21_gpu.ipynb).
+# To read: the [speed of the library](../docs/speed.md), with all measurements and what was tried and left out. Next: [23, after SASRec](23_after_sasrec.ipynb).

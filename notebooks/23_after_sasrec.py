@@ -46,6 +46,12 @@ road(23)
 #
 # where $m$ is the number of keys, and under a mask the number of those that query $i$ may look at. SiLU is nearly $s$ for large scores, and nearly 0 for scores far below 0. **Predict:** what
 # is silu(0)? Can a weight be negative?
+#
+# <details><summary>Answer</summary>
+#
+# silu(0) = 0, and between a score of 0 and $-\infty$ weights are slightly negative, at the lowest $-0.28$.
+#
+# </details>
 
 # %% tags=["hide-input"]
 with style():
@@ -68,12 +74,6 @@ show_figure(
 )
 
 # %% [markdown]
-# <details><summary>Answer</summary>
-#
-# silu(0) = 0, and between a score of 0 and $-\infty$ weights are slightly negative, at the lowest $-0.28$.
-#
-# </details>
-#
 # The right picture is the difference: **softmax's keys compete, SiLU's do not.** Scores are not divided by $\sqrt d$ here, since no softmax can saturate. In code:
 
 

@@ -1,7 +1,5 @@
 """Exercises of chapter 23, after SASRec."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
