@@ -41,7 +41,7 @@ def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA, or PRESET-DATA)")
     text = f"one of {', '.join(MODELS)} (default: {DEFAULT}, or the preset's)"
     command.add_argument("--model", default=name, metavar="NAME", help=text)
-    text = f"a paper's model and options, which flags override: {', '.join(PRESETS)}"
+    text = f"a paper's options, which flags override: {', '.join(PRESETS)}"
     command.add_argument("--preset", metavar="NAME", help=text)
     add_ops(command)
     add_options(command, MODELS[name])
