@@ -22,7 +22,8 @@ def test_absorbed_or_not_it_is_the_same(options, rng):
     """Keys and values made of latents, or queries and outputs that meet the latents themselves; in any pieces."""
     mixer, p = made(rng, **options)
     x, slots = rng.standard_normal((2, 9, D)), np.tile(np.arange(9), (2, 1))
-    whole, _ = mixer.forward(p, x, mask=CAUSAL, slots=slots)
+    whole, cache = mixer.forward(p, x, mask=CAUSAL, slots=slots)
+    np.testing.assert_allclose(cache.weights.sum(axis=(1, 3)), mixer.heads, rtol=1e-12)
     for ends in ([9], [1, 2, 9], [4, 9], range(1, 10)):
         past, found, begin = None, [], 0
         for end in ends:

@@ -72,6 +72,7 @@ def test_an_item_that_training_lacks_is_no_negative_and_has_its_vector_alone():
     (new,) = joined.numbers(["new 2"])
     (with_both,) = joined.numbers([DATA.items.ids[0]])
     F = MORE.table(joined)
+    np.testing.assert_allclose(whole[network.occurring], network.F[1:] @ p["adapter"] + p["items"][1:])
     np.testing.assert_allclose(whole[new], F[new] @ p["adapter"])
     np.testing.assert_allclose(whole[with_both], F[with_both] @ p["adapter"] + 1.0)
     assert not whole[0].any()

@@ -55,6 +55,11 @@ def test_only_differences_of_times_count():
     np.testing.assert_array_equal(states(SECONDS + 2**20), states(SECONDS))
 
 
+def test_a_part_of_a_history_has_its_times():
+    whole = TimedHistory(np.arange(1, 10), np.arange(9.0) ** 2)
+    assert pad([whole, whole[2:5]], 6).times.tolist() == [[9, 16, 25, 36, 49, 64], [4, 9, 16, 0, 0, 0]]
+
+
 @pytest.fixture(scope="module")
 def model():
     return SASRec(epochs=1, patience=0, **OPTIONS).fit(SPLIT, progress=False)
@@ -147,11 +152,15 @@ def test_the_commands_pass_times_on(tmp_path, capsys):
     assert not cli.main(["recommend", str(run), "--users", "all", "--out", str(tmp_path / "all.csv"), "--k", "3"])
     best = [line.split(",")[2] for line in (tmp_path / "all.csv").read_text().splitlines() if line.startswith("5,")]
     assert all(f" {item} " in one for item in best)
-    for name, unknown in (("known", ""), ("new", "7,999,60\n")):      # which loses its time, too
+    lists = []
+    for unknown in ("", "7,999,60\n"):                                # which loses its time, too
         path.write_text(f"user_id,item_id,timestamp\n7,3,1\n{unknown}7,5,9000\n")
         ask = ["recommend", str(run), str(path), "--users", "all", "--k", "3"]
-        assert not cli.main([*ask, "--out", str(tmp_path / name)])
-    assert (tmp_path / "new").read_text() == (tmp_path / "known").read_text()
+        assert not cli.main([*ask, "--out", str(tmp_path / "some.csv")])
+        capsys.readouterr()
+        assert not cli.main(["recommend", str(run), str(path), "--user", "7", "--k", "3"])
+        lists.append((capsys.readouterr().out, (tmp_path / "some.csv").read_text()))
+    assert lists[0] == lists[1]
     capsys.readouterr()
     assert cli.main(["recommend", str(run), "--items", "3,5"])
     assert "position timed reads the times" in capsys.readouterr().err

@@ -251,3 +251,27 @@ def test_time_buckets_number_by_number():
     np.testing.assert_array_equal(ops.time_buckets(seconds + 1.7e9, 40)[0], found)
     with pytest.raises(ValueError, match="buckets is 0, expected at least 1"):
         ops.time_buckets(seconds, 0)
+
+
+def test_speeds_of_pairs_by_hand():
+    """YaRN's ramp ends at d - 1 where slower pairs are still fast, and is a step where no pair lies between."""
+    like, pairs = np.zeros(0), np.arange(4)
+    plain = 10.0 ** (-pairs / 4)
+    for keep, how in ((1 - pairs / 7, {"trained": 1e6, "fast": 1e5}), (pairs == 0, {"trained": 6})):
+        found = ops.rotary_speeds(8, like, 10, "yarn", 4, **how)
+        np.testing.assert_allclose(found, plain * (keep + (1 - keep) / 4), rtol=1e-12)
+    for scaling in ("yarn", "llama3"):
+        default = ops.rotary_speeds(64, like, scaling=scaling, factor=4)
+        same = ops.rotary_speeds(64, like, 1e4, scaling, 4, trained=2048, slow=1, fast=32)
+        np.testing.assert_array_equal(default, same)
+    np.testing.assert_allclose(ops.rotary_speeds(4, like, 0.25), [1, 2])
+    for base, how in ((1.5, {"scaling": "yarn"}), (2, {"scaling": "llama3", "trained": 0.5})):
+        assert np.all(ops.rotary_speeds(4, like, base, **how) > 0)
+    with pytest.raises(ValueError, match="d is -2, expected an even number"):
+        ops.rotary_speeds(-2, like)
+
+
+def test_time_buckets_are_128_or_even_one():
+    times = np.array([[0, 1e300]])
+    assert ops.time_buckets(times).tolist() == [[[0, 0], [127, 0]]]
+    assert not ops.time_buckets(times, 1).any()
