@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from benchmarks import gpu_steps
 from benchmarks.machine import RESULTS
 from tests.strict import Cublas
@@ -20,6 +22,7 @@ def test_recorded_steps_hold_on_the_double(monkeypatch, capsys):
     assert recording.PROVEN == kernels.PROVEN == ()
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_form_that_differs_or_is_refused_does_not_hold(monkeypatch):
     class Wrong(Cublas):
         def _gemm(self, dtype, handle, is_a, is_b, m, n, k, *rest):

@@ -49,8 +49,10 @@ def trained(device="strict", form="pre", loss="bce", batches=MANY, **how):
     ("form", "loss", "how"),
     [
         ("pre", "bce", {}),
-        ("post", "ce", {"schedule": "cosine", "warmup": 7, "clip_norm": 0.5}),
-        ("sasrec", "bce", {"weight_decay": 0.1, "optimizer": "muon"}),
+        pytest.param(
+            "post", "ce", {"schedule": "cosine", "warmup": 7, "clip_norm": 0.5}, marks=pytest.mark.slow(seconds=2)
+        ),
+        pytest.param("sasrec", "bce", {"weight_decay": 0.1, "optimizer": "muon"}, marks=pytest.mark.slow(seconds=2)),
     ],
 )
 def test_recorded_steps_give_the_same_numbers_in_one_launch(form, loss, how, recorded, monkeypatch):
