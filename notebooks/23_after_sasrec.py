@@ -239,10 +239,12 @@ buckets = time_buckets(np.sort(ago), 128)[0, -1, ::-1][1:]
 table("ago | bucket", [[name, b] for name, b in zip(spans, buckets, strict=True)])
 
 # %% [markdown]
+# A factor of 24 is ten or eleven buckets, wherever it lies.
+#
 # ### A world in which time matters
 #
-# 1,000 people take five items each that they *mean*: each has two likely successors among 30 items. After some of them comes a burst, hours later: a few clicks within seconds, on items that mean nothing
-# and have no successors. Whoever predicts must look at the last item that was meant, and only the times tell which that is.
+# 1,000 people take five items each that they *mean*: each has two likely successors among 30 items. After some of them comes a burst, hours later: a few clicks within seconds, on others of the 30. What follows does
+# not depend on them: whoever predicts must look at the last item that was meant, and only the times tell which that is.
 
 # %%
 chain = ChainWorld(items=30, groups=30, followers=2, noise=0.1, users=1000, shortest=5, longest=5)
