@@ -264,7 +264,7 @@ def test_speeds_of_pairs_by_hand():
         default = ops.rotary_speeds(64, like, scaling=scaling, factor=4)
         same = ops.rotary_speeds(64, like, 1e4, scaling, 4, trained=2048, slow=1, fast=32)
         np.testing.assert_array_equal(default, same)
-    np.testing.assert_allclose(ops.rotary_speeds(4, like, 0.25), [1, 2])
+    np.testing.assert_allclose(ops.rotary_speeds(4, like, 0.25, "linear"), [1, 2])
     for base, how in ((1.5, {"scaling": "yarn"}), (2, {"scaling": "llama3", "trained": 0.5})):
         assert np.all(ops.rotary_speeds(4, like, base, **how) > 0)
     with pytest.raises(ValueError, match="d is -2, expected an even number"):
