@@ -33,7 +33,7 @@ _LARGE: dict[str, Any] = {"leads": ((),), "wide": True}
 
 def common_properties(spec: Spec) -> list[Property]:
     """The common properties of one spec's function."""
-    every = FORWARD + ORACLE * (spec.oracle is not None) + BACKWARD * bool(spec.wrt)
+    every = FORWARD + ORACLE + BACKWARD * bool(spec.wrt)
     return [_for(spec, prop) for prop in every]
 
 
