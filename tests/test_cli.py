@@ -509,19 +509,6 @@ def test_ctrl_c_saves_and_says_so(data, tmp_path):
     assert (out / "checkpoint.npz").exists()
 
 
-@pytest.mark.slow(seconds=80)
-def test_the_main_job_learns_most_of_what_can_be_known(tmp_path):
-    """`tinyattn train` as a newcomer types it: attention closes 85 % of the gap between Markov and the optimum."""
-    found = subprocess.run([sys.executable, "-m", "tinyattn", "train"], cwd=tmp_path, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    metrics = json.loads((tmp_path / "runs" / "sasrec-series" / "metrics.json").read_text())
-    for name in ("hr@10", "ndcg@10"):
-        popularity, markov, model, optimum = (metrics[row]["full"][name] for row in
-                                              ("popularity", "markov", "model", "optimum"))  # fmt: skip
-        assert popularity < markov < model <= optimum
-        assert model - markov >= 0.85 * (optimum - markov)
-
-
 def test_protocols_baselines_and_candidates_that_others_can_use(data, finished, tmp_path, capsys):
     folder = tmp_path / "candidates"
     how = ["--protocols", "uni100,full", "--baselines", "popularity,cosine,markov,markov2", "--negatives", str(folder)]

@@ -20,6 +20,7 @@ from tinyattn.course.session import accepted
 RIGHT, _ = found()
 STYLES = range(max(map(len, RIGHT.values())) if os.environ.get("EVERY_STYLE") else 3)
 STEPS = "enumerate(batches, start=1)"                         # of chapter 10, which trains at 25 learning rates
+EPOCHS = "epochs=6"                                           # of chapter 20
 CHECKED = r'^check\("(\w+)", \1(?:, seed=\d+)?\)'
 
 
@@ -34,7 +35,7 @@ def of_style(i):
 def test_every_accepted_answer_carries_on(chapter, style, monkeypatch, tmp_path):
     """Those of earlier chapters are what `yours` returns. Chapter 12 trains on a small file: some are loops.
 
-    Chapter 10 compares after 3 steps, not 60. The second style is tried on the text that a seed changes.
+    Chapter 10 compares after 3 steps, not 60; chapter 20 trains for one epoch, not six. The second style is tried on the text that a seed changes.
     """
     monkeypatch.setattr(function, "EXAMPLES", 2)
     plain, chapter, answers = chapter, replace(chapter, seed=2 if style == 1 else None), of_style(style)
@@ -48,6 +49,7 @@ def test_every_accepted_answer_carries_on(chapter, style, monkeypatch, tmp_path)
                   chapter.solved(), flags=re.M)  # fmt: skip
     text = text.replace("FILE = None", f"FILE = {str(write_tiny(tmp_path / 'mine.txt'))!r}")
     assert text.count(STEPS) == (chapter.path.stem == "10_learning")
-    text = text.replace(STEPS, "enumerate(batches[:3], start=1)")
+    assert text.count(EPOCHS) == (chapter.path.stem == "20_images")
+    text = text.replace(STEPS, "enumerate(batches[:3], start=1)").replace(EPOCHS, "epochs=1")
     text = f"accepted().update({{name: ANSWERS[name] for name in {sorted(earlier)}}}); {text}"
     assert [str(verdict) for verdict in chapter.run(text) if not verdict] == []
