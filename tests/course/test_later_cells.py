@@ -35,7 +35,8 @@ def of_style(i):
 def test_every_accepted_answer_carries_on(chapter, style, monkeypatch, tmp_path):
     """Those of earlier chapters are what `yours` returns. Chapter 12 trains on a small file: some are loops.
 
-    Chapter 10 compares after 3 steps, not 60; chapter 20 trains for one epoch, not six. The second style is tried on the text that a seed changes.
+    Chapter 10 compares after 3 steps, not 60; chapter 20 trains for one epoch, not six. The second style is tried on
+    the text that a seed changes.
     """
     monkeypatch.setattr(function, "EXAMPLES", 2)
     plain, chapter, answers = chapter, replace(chapter, seed=2 if style == 1 else None), of_style(style)
