@@ -18,7 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +73,12 @@ def work(users: int, width: int, length: int) -> tuple[SASRecNetwork, Sampler]:
     return SASRecNetwork(n_items=3416, maxlen=length, dim=width), Sampler(data, length, users, 0, True)
 
 
-def stepping(device: str, size: tuple[int, int, int]) -> tuple[Learner, Callable[[int], Any]]:
-    """A learner, and its step number i, which returns loss and squared norm there."""
+def stepping(device: str, size: tuple[int, int, int], pools: ExitStack) -> tuple[Learner, Callable[[int], Any]]:
+    """A learner, and its step number i, which returns loss and squared norm there; `pools` closes its pool."""
     network, batches = work(*size)
     first = [batches.batch(i) for i in range(2)]
     learner = Learner(network, Settings(device=device, beta2=0.98), first[:1], steps=1)
-    pool = learner.pool(1).__enter__()
+    pool = pools.enter_context(learner.pool(1))
 
     def step(i: int) -> Any:
         seen, batch = learner.xp.zeros(2), [first[i % 2]]
@@ -98,9 +98,9 @@ def proof(device: str, size: tuple[int, int, int] = SIZES[0], steps: int = STEPS
         if device == "strict" and by_kernels:
             continue  # tests/fast/test_kernels.py, with numba's simulator
         found, refused, records = [], "", 0
-        with trusted(device, form):
+        with trusted(device, form), ExitStack() as pools:
             for _ in range(REPEATS):
-                learner, step = stepping(device, size)
+                learner, step = stepping(device, size, pools)
                 seen = [step(i) for i in range(steps)]
                 found.append([backend.to_numpy(learner.vector), np.array([backend.to_numpy(x) for x in seen])])
                 if learner.launcher is not None:
@@ -115,25 +115,27 @@ def proof(device: str, size: tuple[int, int, int] = SIZES[0], steps: int = STEPS
 
 def times(device: str, forms: list[str]) -> list[dict[str, Any]]:
     """Seconds a step by size and contender, the median of rounds in which all take turns; on the double, its calls."""
-    rows = []
-    for size in SIZES if device == "gpu" else [(4, 8, 6)]:
-        found: dict[str, list[float]] = {}
-        steps = {}
-        for form in forms:
+    with ExitStack() as pools:
+        return [_times(device, forms, size, pools) for size in (SIZES if device == "gpu" else [(4, 8, 6)])]
+
+
+def _times(device: str, forms: list[str], size: tuple[int, int, int], pools: ExitStack) -> dict[str, Any]:
+    found: dict[str, list[float]] = {}
+    steps = {}
+    for form in forms:
+        with trusted(device, form):
+            steps[form] = stepping(device, size, pools)[1]
+            for i in range(4):
+                steps[form](i)
+    others = torch_steps(size) if device == "gpu" else {}
+    for _ in range(ROUNDS if device == "gpu" else 1):
+        for form, step in steps.items():
             with trusted(device, form):
-                steps[form] = stepping(device, size)[1]
-                for i in range(4):
-                    steps[form](i)
-        others = torch_steps(size) if device == "gpu" else {}
-        for _ in range(ROUNDS if device == "gpu" else 1):
-            for form, step in steps.items():
-                with trusted(device, form):
-                    found.setdefault(form, []).append(cost(device, step))
-            for name, step in others.items():
-                found.setdefault(name, []).append(cost(device, step))
-        unit = "seconds" if device == "gpu" else "calls"
-        rows.append({"size": size, unit: {name: statistics.median(each) for name, each in found.items()}})
-    return rows
+                found.setdefault(form, []).append(cost(device, step))
+        for name, step in others.items():
+            found.setdefault(name, []).append(cost(device, step))
+    unit = "seconds" if device == "gpu" else "calls"
+    return {"size": size, unit: {name: statistics.median(each) for name, each in found.items()}}
 
 
 def cost(device: str, step: Callable[[int], Any], steps: int = 20) -> float:

@@ -11,12 +11,21 @@ from threadpoolctl import threadpool_limits
 from tests import strict
 from tests.devices import DEVICES, MISSING, On
 from tests.helpers import STYLE, pictures_drawn
+from tinyattn.training.workers import OPEN
 
 
 @pytest.fixture(autouse=True)
 def _orders_of_its_own():
     """The double of a device adds in orders that follow one another: every test begins with the first."""
     strict.begin()
+
+
+@pytest.fixture(autouse=True)
+def _pools_are_closed():
+    """A pool that a test leaves open would change what later tests see of processes and threads."""
+    yield
+    left, OPEN.count = OPEN.count, 0
+    assert not left, f"{left} pools are still open"
 
 
 @pytest.fixture(autouse=True, scope="session")
