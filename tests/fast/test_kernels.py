@@ -98,6 +98,10 @@ def test_a_step_of_sasrec_with_them_has_fewer_calls_and_the_same_numbers(proven,
         np.testing.assert_allclose(mine, expected, rtol=0, atol=1e-7)
 
 
+def test_nothing_is_launched_for_a_mask_without_entries():
+    kernels._launch(None, 0)
+
+
 def test_where_nothing_was_proven_the_readable_forms_compute():
     x = strict.zeros(3, dtype="f")
     assert kernels.adam(x, x, Moments(x, x), (x, x)) is NotImplemented

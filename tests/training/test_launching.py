@@ -10,8 +10,9 @@ from tests.models.worlds import TINY
 from tests.strict import COUNTS, Cublas, StrictArray, strict
 from tinyattn import backend
 from tinyattn.data import Sampler, leave_one_out
+from tinyattn.layers.positions import t5
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import DivergedError, Settings, launching, recording, train
+from tinyattn.training import DivergedError, Learner, Settings, launching, recording, train
 from tinyattn.training.launching import Launcher
 from tinyattn.tree import leaves
 
@@ -112,15 +113,55 @@ def test_where_a_device_does_not_record_the_step_is_computed_anew(n, recorded, m
 
 
 def test_a_card_without_memory_and_a_missing_library_are_refusals_too():
+    done = []
+
+    class Stream(strict.cuda.Stream):
+        def synchronize(self):
+            done.append("waits")
+
     def whole():
+        done.append("computes")
         raise MemoryError("out of memory")
 
     for library in (lambda xp: Cublas(), lambda xp: ctypes.CDLL("libcublas.so.0")):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(recording, "cublas", library)
+            patch.setattr(strict.cuda, "Stream", Stream)
             with pytest.raises(recording.CannotRecordError, match=r"^(MemoryError: out of memory|OSError: .*)$"):
                 recording.record(whole, strict)
+        assert done.pop() == "waits"  # what was begun is done before the caller restores arrays
+    assert "computes" in done
     assert StrictArray.__matmul__.__qualname__.startswith("_operator")  # and not the product of recordings
+
+
+def test_after_a_refusal_no_record_keeps_memory(recorded, monkeypatch):
+    def refuse(whole, xp):
+        whole()
+        raise recording.CannotRecordError("out of memory")
+
+    monkeypatch.setattr(launching, "record", refuse)
+    network, batch = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8), MANY.batch(0)
+    learner = Learner(network, Settings(device="strict"), [batch], steps=3)
+    learner.launcher.records["another layout"] = ()
+    before, seen = learner.vector.get(), learner.xp.zeros(2)
+    with learner.pool(1) as pool:
+        assert [learner.launch([batch], i, seen, pool) for i in range(3)] == [False] * 3
+    assert learner.launcher.records == {}
+    np.testing.assert_array_equal(learner.vector.get(), before)
+
+
+def test_tables_that_a_record_reads_are_made_in_its_memory(recorded):
+    t5._buckets(strict, 3, 3, 4, 4, True)
+    recording.record(lambda: None, strict)
+    assert t5._buckets.cache_info().currsize == 0
+
+
+def test_a_recorded_product_is_written_where_it_is_asked_for(recorded):
+    a, b, y = (On("strict").there(np.arange(n, dtype="f")) for n in (4, 4, 3))
+    x = recording.record(lambda: strict.matmul(a.reshape(2, 2), b[:2], out=y[1:]), strict)
+    y[...] = 0
+    x()
+    assert y.get().tolist() == [0, 1, 3]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -36,7 +36,7 @@ def adam(
 
 
 def dropout_mask(x: Array, shape: tuple[int, ...], rate: float, rng: Any) -> Any:
-    """`dropout_mask` on a device where its key lies there: 1 call and not 15."""
+    """`dropout_mask` on a device where its key lies there: its memory and 1 call, and not 15 or 21."""
     xp = get_xp(x)
     there = isinstance(rng, MaskKeys) and not isinstance(rng.rng, np.random.Generator) and rng.rows is not None
     if not (there and rate and 1 < len(shape) <= 4 and _is_proven(xp)):
@@ -56,7 +56,9 @@ def _is_proven(xp: Any) -> bool:
 
 
 def _launch(kernel: Any, entries: int, *arguments: Any) -> None:
-    """A thread for each entry, on the stream that CuPy uses now."""
+    """A thread for each entry, on the stream that CuPy uses now. Without an entry there is nothing to launch."""
+    if not entries:                              # CUDA refuses a grid of no blocks
+        return
     stream = cuda.external_stream(get_xp(arguments[0]).cuda.get_current_stream().ptr)
     kernel[-(-entries // THREADS), THREADS, stream](*arguments)
 
@@ -68,6 +70,7 @@ def _kernels() -> Any:
     from numba import config, cuda
 
     config.CUDA_ARRAY_INTERFACE_SYNC = False     # numba would wait for CuPy's stream, on which it computes anyway
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0       # small arrays have few blocks
 
     @cuda.jit
     def adam(vector, gradient, m, v, root, rate, beta1, rest1, beta2, rest2, eps):  # type: ignore[no-untyped-def]

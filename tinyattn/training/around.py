@@ -87,7 +87,7 @@ class Around:
         """A step begins. Will `look` read its loss?"""
         here, every_step = self.state.here, backend.is_numpy(self.state.learner.xp)
         self._began = time.monotonic()
-        self._saves, ends = time.monotonic() >= self._due, here == len(self.state.seen) - 1
+        self._saves, ends = self._began >= self._due, here == len(self.state.seen) - 1
         self._looks = every_step or self._saves or ends or here - self._unseen >= LOOK_EVERY
         return self._looks
 

@@ -20,8 +20,8 @@ class Launcher:
     def __init__(self, learner: Any) -> None:
         self.learner = learner
         self.refused = ""                    # why the device does not record
-        self._met: set[Any] = set()
-        self.records: dict[Any, Any] = {}   # layout -> what was sent first, loss and squared norm, and the launch
+        self._met: set[int] = set()          # hashes of layouts: there may be one for each step
+        self.records: dict[Any, Any] = {}    # layout -> what was sent first, loss and squared norm, and the launch
 
     def launch(self, batches: Sequence[Batch], step: int, seen: Any, pool: Any) -> bool:
         """`differentiate` and `update` after `step` steps; False, with nothing done, where they are not recorded."""
@@ -33,10 +33,10 @@ class Launcher:
             sent, now, launch = self.records[layout]
             sent.whole[...] = self.learner.send(batch, step).whole
             launch()
-        elif layout in self._met and len(self.records) < MOST:
+        elif hash(layout) in self._met and len(self.records) < MOST:
             now = self._record(batch, step, pool, layout)
         else:
-            self._met.add(layout)
+            self._met.add(hash(layout))
             return False
         if self.refused:
             return False
@@ -58,6 +58,7 @@ class Launcher:
             self.records[layout] = sent, now, record(whole, learner.xp)
         except CannotRecordError as why:
             self.refused = str(why)
+            self.records.clear()             # their memory may be what was missing
             print(f"note: steps are computed call by call, as this device does not record them: {why}", file=sys.stderr)
             for x, kept in zip(written, before, strict=True):
                 x[...] = kept

@@ -6,8 +6,10 @@ recorded. NVIDIA says that products may, so here they are made by cuBLAS without
 
 import ctypes
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -24,9 +26,10 @@ class CannotRecordError(Exception):
 def record(whole: Callable[[], None], xp: Any) -> Callable[[], None]:
     """Calls `whole`, records a second call, which computes nothing, and returns what launches the record.
 
-    Both calls allocate from a pool of their own: a launch writes to the same memory again. Raises CannotRecordError
-    where either fails; arrays may then hold what a part of the first call has written.
+    Both calls allocate from a pool that nothing else uses: a launch writes to the same memory again. Raises
+    CannotRecordError where either fails; arrays may then hold what a part of the first call has written.
     """
+    _forget_tables()
     xp.cuda.get_current_stream().synchronize()
     stream, pool = xp.cuda.Stream(non_blocking=True), xp.cuda.MemoryPool()
     try:
@@ -42,6 +45,8 @@ def record(whole: Callable[[], None], xp: Any) -> Callable[[], None]:
             graph = stream.end_capture()
         stream.synchronize()
     except Exception as error:     # a driver, a library or too little memory: whatever it is, the step can be computed
+        with suppress(Exception):
+            stream.synchronize()   # else the first call might go on writing after this
         raise CannotRecordError(f"{type(error).__name__}: {error}") from error
 
     def launch(_: Any = (stream, pool, kept)) -> None:         # which live as long as the graph
@@ -50,16 +55,31 @@ def record(whole: Callable[[], None], xp: Any) -> Callable[[], None]:
     return launch
 
 
+def _forget_tables() -> None:
+    """Empty the bounded caches of this package. Tables that a step reads are then made in the pool of its recording.
+
+    There they stay while the graph lives, also after a cache has dropped them.
+    """
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("tinyattn.")]
+    for f in [f for module in modules for f in vars(module).values() if hasattr(f, "cache_parameters")]:
+        if f.cache_parameters()["maxsize"] is not None:
+            f.cache_clear()
+
+
 @contextmanager
 def _products(xp: Any, stream: Any) -> Iterator[Any]:
     """A context in which `@` and `xp.matmul` of this module are `product`. -> the memory that recorded ones use."""
-    library, handle, room = cublas(xp), ctypes.c_void_p(), xp.empty(WORKSPACE, dtype=xp.uint8)
-    _call(library.cublasCreate_v2, ctypes.byref(handle))
-    _call(library.cublasSetStream_v2, handle, ctypes.c_void_p(stream.ptr))
+    library = cublas(xp)
+    handle, room = _handle(library), xp.empty(WORKSPACE, dtype=xp.uint8)
+    _call(library.cublasSetStream_v2, handle, ctypes.c_void_p(stream.ptr))       # first: it resets the workspace
     _call(library.cublasSetWorkspace_v2, handle, ctypes.c_void_p(room.data.ptr), ctypes.c_size_t(WORKSPACE))
 
     def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
-        return product(xp, library, handle, a, b, out)
+        y = product(xp, library, handle, a, b)
+        if out is None:
+            return y
+        out[...] = y
+        return out
 
     operator, function = xp.ndarray.__matmul__, xp.matmul
     xp.ndarray.__matmul__, xp.matmul = matmul, matmul
@@ -69,9 +89,18 @@ def _products(xp: Any, stream: Any) -> Iterator[Any]:
         xp.ndarray.__matmul__, xp.matmul = operator, function
 
 
+@cache
 def cublas(xp: Any) -> Any:
     """The library that CuPy has loaded."""
     return ctypes.CDLL(f"libcublas.so.{xp.cuda.runtime.runtimeGetVersion() // 1000}")
+
+
+@cache
+def _handle(library: Any) -> Any:
+    """One for all recordings: each would keep memory of the device."""
+    handle = ctypes.c_void_p()
+    _call(library.cublasCreate_v2, ctypes.byref(handle))
+    return handle
 
 
 def _call(function: Any, *arguments: Any) -> None:
@@ -80,7 +109,7 @@ def _call(function: Any, *arguments: Any) -> None:
         raise RuntimeError(f"{getattr(function, '__name__', 'cuBLAS')} answers {status}")
 
 
-def product(xp: Any, library: Any, handle: Any, a: Array, b: Array, out: Array | None = None) -> Array:
+def product(xp: Any, library: Any, handle: Any, a: Array, b: Array) -> Array:
     """y = a @ b, as `numpy.matmul` has it, by one call of cuBLAS. Shapes: (..., n, k), (..., k, m) -> (..., n, m).
 
     cuBLAS numbers a matrix by columns: the memory of a row-major b is its bᵀ. So it is asked for yᵀ = bᵀ aᵀ.
@@ -106,21 +135,17 @@ def product(xp: Any, library: Any, handle: Any, a: Array, b: Array, out: Array |
               ctypes.c_void_p(b.data.ptr), ldb, ctypes.c_longlong(step_b),
               ctypes.c_void_p(a.data.ptr), lda, ctypes.c_longlong(step_a), ctypes.byref(number(0)),
               ctypes.c_void_p(y.data.ptr), m, ctypes.c_longlong(n * m), count)  # fmt: skip
-    if out is None:
-        return y
-    out[...] = y
-    return out
+    return y
 
 
 def _strided(xp: Any, x: Array, lead: tuple[int, ...]) -> tuple[Array, int, int, int]:
     """-> x or a copy, with these leading axes; is it transposed? the steps from row to row, from matrix to matrix."""
     x = x if x.shape[:-2] == lead else xp.broadcast_to(x, (*lead, *x.shape[-2:]))
-    found = _steps(x)
-    if found is None:
+    if (numbers := _steps(x)) is None:
         x = xp.ascontiguousarray(x)
-        found = _steps(x)
-    assert found is not None
-    return x, *found
+        numbers = _steps(x)
+        assert numbers is not None
+    return x, *numbers
 
 
 def _steps(x: Array) -> tuple[int, int, int] | None:
