@@ -14,7 +14,7 @@ import ctypes
 import json
 import sys
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +63,7 @@ _HOST = (
 
 
 _STEP: "Step | None" = None
+_POOL: "_MemoryPool | None" = None
 
 
 class Step:
@@ -162,6 +163,12 @@ def _launched(name: str, compute: Any, *arguments: Any) -> Any:
     result = _wrapped(compute())
     if _STEP is not None:
         _STEP.note(name, compute, arguments, result)
+    return _kept(result)
+
+
+def _kept(result: Any) -> Any:
+    if _POOL is not None:
+        _POOL.kept.append(result)
     return result
 
 
@@ -492,8 +499,28 @@ _OTHERWISE = {
 }
 
 
+class _MemoryPool:
+    """What is allocated from it is not freed before it: a graph goes by addresses."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def malloc(self) -> "_MemoryPool":
+        return self
+
+
+@contextmanager
+def _using_allocator(malloc: Any) -> Any:
+    global _POOL
+    before, _POOL = _POOL, malloc()
+    try:
+        yield
+    finally:
+        _POOL = before
+
+
 class _Stream:
-    """A stream that records. The double has one pool of memory, and computes at once."""
+    """A stream that records. The double computes at once."""
 
     ptr = 1
 
@@ -563,8 +590,8 @@ class _Module:
     ndarray = StrictArray
     cuda = SimpleNamespace(
         Stream=_Stream,
-        MemoryPool=lambda: SimpleNamespace(malloc=None),
-        using_allocator=lambda allocate: nullcontext(),
+        MemoryPool=_MemoryPool,
+        using_allocator=_using_allocator,
         get_current_stream=_Stream,
     )
 
@@ -573,7 +600,7 @@ class _Module:
         if not isinstance(x, StrictArray):
             _refuse_in_a_step("a transfer")
             COUNTS["transfers"] += 1
-            return StrictArray(np.array(x, dtype=dtype))
+            return _kept(StrictArray(np.array(x, dtype=dtype)))
         return x if dtype in (None, x.dtype) else x.astype(dtype)
 
     def empty(self, shape: Any, dtype: Any = float) -> StrictArray:

@@ -1,6 +1,7 @@
 """Steps that are recorded and launched again: same numbers, one launch, and what happens where nothing is recorded."""
 
 import ctypes
+import weakref
 
 import numpy as np
 import pytest
@@ -151,9 +152,16 @@ def test_after_a_refusal_no_record_keeps_memory(recorded, monkeypatch):
 
 
 def test_tables_that_a_record_reads_are_made_in_its_memory(recorded):
-    t5._buckets(strict, 3, 3, 4, 4, True)
-    recording.record(lambda: None, strict)
-    assert t5._buckets.cache_info().currsize == 0
+    def table():
+        return weakref.ref(t5._buckets(strict, 3, 3, 4, 4, True).host)
+
+    before, read = table(), []
+    launch = recording.record(lambda: read.append(table()), strict)
+    t5._buckets.cache_clear()
+    assert before() is None
+    assert read[1]() is read[0]() is not None
+    del launch
+    assert read[1]() is None
 
 
 def test_a_recorded_product_is_written_where_it_is_asked_for(recorded):
