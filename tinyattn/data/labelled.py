@@ -33,7 +33,7 @@ class LabelledTexts(Pairs):
         Raises ValueError, naming the label, for one of fewer than three different texts.
         """
         texts: dict[str, set[str]] = defaultdict(set)
-        for text, label in {text: label for text, label in zip(self.sources, self.targets, strict=True)}.items():
+        for text, label in dict(zip(self.sources, self.targets, strict=True)).items():
             texts[label].add(text)
         return self._parts((sorted(texts[label]), f"texts of label {label!r}") for label in sorted(texts))
 

@@ -4,12 +4,10 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ...data import IMAGE_SETS, Images, ImageSource, Truth
 from ...models import BEiT, ImageModel, RunFolder, ViT, distances_by_head
 from ..tables import Evaluation, print_distances
-from .measure import InTenths, open_kind
+from .measure import InTenths, of_frequencies, open_kind
 
 LOOKED_AT = 100          # images over which attention distances are averaged
 
@@ -81,10 +79,7 @@ class OfHiddenPatches(InTenths):
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
         """Adds the baseline "blind", which predicts each word by its frequency."""
         batch = model.evaluation_batch(on.split.test)                   # the patches that `evaluate` hides
-        counts = np.bincount(batch.words[batch.hidden])
-        share = counts[counts > 0] / np.sum(counts)
-        blind = {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
-        return super().rows(model, on) | {"blind": {"test": blind}}
+        return super().rows(model, on) | {"blind": {"test": of_frequencies(batch.words[batch.hidden])}}
 
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
         from ...show import hidden_map, save

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from ...data import Parts, Truth
 from ...models import Estimator, RunFolder, preset_options
 from ..arguments import RANKING, reading_flags
@@ -144,6 +146,12 @@ class InTenths(Measure):
 
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
         draw_training(folder, model, title, self.loss_unit)
+
+
+def of_frequencies(labels: np.ndarray) -> dict[str, float]:
+    """Accuracy and loss of the baseline that predicts each label by its frequency. Shapes: labels (N,)."""
+    share = np.unique(labels, return_counts=True)[1] / len(labels)
+    return {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
 
 
 def draw_training(folder: RunFolder, model: Any, title: str, loss_unit: str) -> None:

@@ -10,7 +10,7 @@ from ...data import GrammarChain, LabelledSource, TextSource
 from ...evaluation import macro_f1
 from ...models import Encoder
 from ..tables import Evaluation
-from .measure import InTenths
+from .measure import InTenths, of_frequencies
 
 
 class OfText(InTenths):
@@ -66,7 +66,6 @@ class OfLabelledTexts(InTenths):
         """Adds the baseline "blind", which predicts each label by its frequency."""
         labels = np.array(on.split.test.targets)
         names, counts = np.unique(labels, return_counts=True)
-        share = counts / len(labels)
-        blind = {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
-        blind["macro-f1"] = macro_f1(np.full_like(labels, names[np.argmax(counts)]), labels)
+        likeliest = np.full_like(labels, names[np.argmax(counts)])
+        blind = of_frequencies(labels) | {"macro-f1": macro_f1(likeliest, labels)}
         return super().rows(model, on) | {"blind": {"test": blind}}

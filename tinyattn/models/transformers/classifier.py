@@ -140,13 +140,13 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
         numbers = [self._numbers(text, self.tokens) for text in texts]
         if not numbers:
             raise ValueError("there are no texts")
-        batches, found = self.sampler(NumberedTexts(numbers, np.zeros(len(numbers), np.int64))), []
-        xp = self._module(self.parameters)
+        batches, xp = self.sampler(NumberedTexts(numbers, np.zeros(len(numbers), int))), self._module(self.parameters)
+        parts = []
         for i in range(0, len(numbers), AT_ONCE):
             batch = batches.of(np.arange(i, min(i + AT_ONCE, len(numbers)))).to(xp)
             scores, _ = network.forward(self.parameters, batch.ids, batch.lengths)
-            found.append(backend.to_numpy(softmax(scores)))
-        return np.concatenate(found)
+            parts.append(backend.to_numpy(softmax(scores)))
+        return np.concatenate(parts)
 
     def classify(self, texts: Any) -> np.ndarray:
         """(N,): the likeliest label of each text. Raises ValueError as `probabilities`."""
