@@ -97,17 +97,17 @@ def proof(device: str, size: tuple[int, int, int] = SIZES[0], steps: int = STEPS
     for form, (recorded, by_kernels) in FORMS.items():
         if device == "strict" and by_kernels:
             continue  # tests/fast/test_kernels.py, with numba's simulator
-        found, refused, records = [], "", 0
+        runs, refused, records = [], "", 0
         with trusted(device, form), ExitStack() as pools:
             for _ in range(REPEATS):
                 learner, step = stepping(device, size, pools)
                 seen = [step(i) for i in range(steps)]
-                found.append([backend.to_numpy(learner.vector), np.array([backend.to_numpy(x) for x in seen])])
+                runs.append([backend.to_numpy(learner.vector), np.array([backend.to_numpy(x) for x in seen])])
                 if learner.launcher is not None:
                     refused, records = learner.launcher.refused, len(learner.launcher.records)
-        expected = found[0] if expected is None else expected
-        off = max(float(np.max(np.abs(x - e)) / np.max(np.abs(e))) for x, e in zip(found[0], expected, strict=True))
-        bitwise = all(np.array_equal(x, again) for other in found[1:] for x, again in zip(found[0], other, strict=True))
+        expected = runs[0] if expected is None else expected
+        off = max(float(np.max(np.abs(x - e)) / np.max(np.abs(e))) for x, e in zip(runs[0], expected, strict=True))
+        bitwise = all(np.array_equal(x, again) for other in runs[1:] for x, again in zip(runs[0], other, strict=True))
         holds = off <= MOST_OFF and not refused and (records > 0) == recorded
         rows.append({"form": form, "off": off, "bitwise": bitwise, "refused": refused, "holds": bool(holds)})
     return rows
@@ -120,7 +120,7 @@ def times(device: str, forms: list[str]) -> list[dict[str, Any]]:
 
 
 def _times(device: str, forms: list[str], size: tuple[int, int, int], pools: ExitStack) -> dict[str, Any]:
-    found: dict[str, list[float]] = {}
+    costs: dict[str, list[float]] = {}
     steps = {}
     for form in forms:
         with trusted(device, form):
@@ -131,11 +131,11 @@ def _times(device: str, forms: list[str], size: tuple[int, int, int], pools: Exi
     for _ in range(ROUNDS if device == "gpu" else 1):
         for form, step in steps.items():
             with trusted(device, form):
-                found.setdefault(form, []).append(cost(device, step))
+                costs.setdefault(form, []).append(cost(device, step))
         for name, step in others.items():
-            found.setdefault(name, []).append(cost(device, step))
+            costs.setdefault(name, []).append(cost(device, step))
     unit = "seconds" if device == "gpu" else "calls"
-    return {"size": size, unit: {name: statistics.median(each) for name, each in found.items()}}
+    return {"size": size, unit: {name: statistics.median(each) for name, each in costs.items()}}
 
 
 def cost(device: str, step: Callable[[int], Any], steps: int = 20) -> float:
@@ -166,7 +166,7 @@ def torch_steps(size: tuple[int, int, int]) -> dict[str, Callable[[int], Any]]:
 
     network, batches = work(*size)
     fed = [tuple(x.pin_memory() for x in tensors(batches.batch(i))) for i in range(2)]
-    found: dict[str, Callable[[int], Any]] = {}
+    ways: dict[str, Callable[[int], Any]] = {}
     for name, attention in (("eager", MultiHeadAttention), ("sdpa", FusedAttention), ("compile", FusedAttention)):
         for tf32 in (False, True):
             model = SASRec(network, attention).cuda()
@@ -181,8 +181,8 @@ def torch_steps(size: tuple[int, int, int]) -> dict[str, Callable[[int], Any]]:
 
             for i in range(4):
                 step(i)
-            found[f"torch {name}{', TF32' if tf32 else ''}"] = step
-    return found
+            ways[f"torch {name}{', TF32' if tf32 else ''}"] = step
+    return ways
 
 
 def main() -> int:

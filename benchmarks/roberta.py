@@ -63,13 +63,13 @@ class Fixed(Encoder):
 def measure(seed: int) -> dict[str, Any]:
     """The losses in nats of a hidden character, of each row and of the grammar."""
     text, tested = (Grammar(sentences=n, seed=s).generate() for n, s in ((1000, 2 * seed), (500, 2 * seed + 1)))
-    found = {}
+    losses = {}
     for row, (masks, options) in ROWS.items():
         model = Fixed(**{"epochs": EPOCHS, "batch_size": BATCH, "dim": 32, "seed": seed, "workers": 1} | options)
         model.masks = masks
-        found[row] = model.fit(text, progress=False).evaluate(tested)["loss"]
+        losses[row] = model.fit(text, progress=False).evaluate(tested)["loss"]
     best = GrammarChain.of_rules().loss(model.evaluation_batch(tested), model.tokens.strings, model.masking)
-    return {"seed": seed, "loss": found, "best": best}
+    return {"seed": seed, "loss": losses, "best": best}
 
 
 def page(result: dict[str, Any]) -> str:

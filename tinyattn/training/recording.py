@@ -17,6 +17,7 @@ from ..backend import Array
 
 PROVEN: tuple[str, ...] = ()       # the GPUs for which benchmarks/gpu_steps.py found equal numbers
 WORKSPACE = 1 << 25                # bytes; without one, cuBLAS would allocate while it is recorded
+_load = cache(ctypes.CDLL)         # a library is one object: `_handle` is kept by it
 
 
 class CannotRecordError(Exception):
@@ -89,10 +90,9 @@ def _products(xp: Any, stream: Any) -> Iterator[Any]:
         xp.ndarray.__matmul__, xp.matmul = operator, function
 
 
-@cache
 def cublas(xp: Any) -> Any:
     """The library that CuPy has loaded."""
-    return ctypes.CDLL(f"libcublas.so.{xp.cuda.runtime.runtimeGetVersion() // 1000}")
+    return _load(f"libcublas.so.{xp.cuda.runtime.runtimeGetVersion() // 1000}")
 
 
 @cache

@@ -111,7 +111,7 @@ WRONG_ONLINE = Changes(_online,
 
 
 def _undivided(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """An answer whose o is divided by l before and after each tile, as one whose o is a sum."""
+    """`answer`, whose o is divided by l before and after each tile, as a function whose o is a sum."""
 
     @functools.wraps(answer)
     def of_sums(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:

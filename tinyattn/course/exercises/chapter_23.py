@@ -58,8 +58,7 @@ TIME_BIAS = plain_spec(
 # reads_no_later_time
 def _next_time(times: Any, table: Any) -> Any:
     """The chapter's buggy_time_bias."""
-    passed = np.maximum(np.append(times[1:], times[-1])[:, None] - times, 1)
-    return table[np.minimum((np.log(passed) / 0.301).astype(int), len(table) - 1)]
+    return _by(np.append(times[1:], times[-1])[:, None] - times, table)
 
 
 def _by(passed: Any, table: Any) -> Any:
