@@ -167,6 +167,16 @@ def test_after_a_refusal_no_record_keeps_memory(recorded, monkeypatch):
     np.testing.assert_array_equal(learner.vector.get(), before)
 
 
+def test_memory_of_records_is_free_with_their_learner(recorded):
+    network, batch = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8), MANY.batch(0)
+    learner = Learner(network, Settings(device="strict"), [batch], steps=2)
+    with learner.pool(1) as pool:
+        assert [learner.launch([batch], i, learner.xp.zeros(2), pool) for i in range(2)] == [False, True]
+    vector = weakref.ref(learner.vector.host)
+    del learner, pool
+    assert vector() is None  # at once, and not when cycles are collected
+
+
 def test_tables_that_a_record_reads_are_made_in_its_memory(recorded):
     def table():
         return weakref.ref(t5._buckets(strict, 3, 3, 4, 4, True).host)

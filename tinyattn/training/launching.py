@@ -11,19 +11,18 @@ MOST = 8                 # records; each keeps the memory of a step
 
 
 class Launcher:
-    """Steps of `learner`, which computes on a device, in one launch each.
+    """Steps of one learner, which computes on a device, in one launch each.
 
     A layout, the sizes of a batch's arrays, is recorded when it is met for the second time. Other layouts than the
     first MOST, and steps of several batches, are computed call by call.
     """
 
-    def __init__(self, learner: Any) -> None:
-        self.learner = learner
+    def __init__(self) -> None:
         self.refused = ""                    # why the device does not record
         self._met: set[int] = set()          # hashes of layouts: there may be one for each step
         self.records: dict[Any, Any] = {}    # layout -> what was sent first, loss and squared norm, and the launch
 
-    def launch(self, batches: Sequence[Batch], step: int, seen: Any, pool: Any) -> bool:
+    def launch(self, learner: Any, batches: Sequence[Batch], step: int, seen: Any, pool: Any) -> bool:
         """`differentiate` and `update` after `step` steps; False, with nothing done, where they are not recorded."""
         if self.refused or len(batches) != 1:
             return False
@@ -31,10 +30,10 @@ class Launcher:
         layout = tuple(None if x is None else (x.shape, x.dtype) for x in batch)
         if layout in self.records:
             sent, now, launch = self.records[layout]
-            sent.whole[...] = self.learner.send(batch, step).whole
+            sent.whole[...] = learner.send(batch, step).whole
             launch()
         elif hash(layout) in self._met and len(self.records) < MOST:
-            now = self._record(batch, step, pool, layout)
+            now = self._record(learner, batch, step, pool, layout)
         else:
             self._met.add(hash(layout))
             return False
@@ -43,9 +42,8 @@ class Launcher:
         seen[...] = now
         return True
 
-    def _record(self, batch: Any, step: int, pool: Any, layout: Any) -> Any:
+    def _record(self, learner: Any, batch: Any, step: int, pool: Any, layout: Any) -> Any:
         """The step, computed and recorded. Where that is refused, parameters and moments are as before."""
-        learner = self.learner
         sent, now = learner.send(batch, step), learner.xp.zeros(2)
         written = learner.vector, *learner.moments
         before = [x.copy() for x in written]

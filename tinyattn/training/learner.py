@@ -65,7 +65,7 @@ class Learner:
         self._sent: Sent | None = None                  # to it, for the current step
         self.launcher = None
         if self.sender is not None and recording.PROVEN and backend.device_name(settings.device) in recording.PROVEN:
-            self.launcher = Launcher(self)
+            self.launcher = Launcher()
 
     def _rows_read(self, batches: Sequence[Batch]) -> dict[str, np.ndarray]:
         if not hasattr(self.model, "rows_read"):
@@ -172,7 +172,7 @@ class Learner:
 
     def launch(self, batches: Sequence[Batch], step: int, seen: Any, pool: ProcessPool) -> bool:
         """`differentiate` and `update` in one launch; False, with nothing done, where the step is not recorded."""
-        return self.launcher is not None and self.launcher.launch(batches, step, seen, pool)
+        return self.launcher is not None and self.launcher.launch(self, batches, step, seen, pool)
 
     def slices(self, batches: Sequence[Batch]) -> list[Batch]:
         """The slices of a step: at least one for each rank, as long as there are enough rows."""
