@@ -463,18 +463,27 @@ def square_backward(dy, x):
     return 2 * dy * x
 
 
+CHECKS = (
+    lambda **how: gradcheck(square, square_backward, X, **how),
+    lambda **how: gradcheck_layer(dense, dense_backward, dense_init(generator(0, Stream.INIT), 4, 5), X, **how),
+    lambda **how: gradcheck_model(Weighted(), {"w": X}, X, **how),
+)
+
+
 @pytest.mark.parametrize("name", ["step", "tolerance"])
 @pytest.mark.parametrize("value", [np.inf, 1.001, np.nan, -1e-6, 0, 0.9e-12, True, "1e-6", None])
 def test_a_step_and_a_tolerance_are_numbers_above_0(name, value):
     assert gradcheck(square, square_backward, np.ones(2), **{"step": 1, "tolerance": 1e-12, name: 1})
     says = re.escape(f"{name} is {value!r}, expected a number from 1e-12 to 1")
-    for check in (
-        lambda **how: gradcheck(square, square_backward, X, **how),
-        lambda **how: gradcheck_layer(dense, dense_backward, dense_init(generator(0, Stream.INIT), 4, 5), X, **how),
-        lambda **how: gradcheck_model(Weighted(), {"w": X}, X, **how),
-    ):
+    for check in CHECKS:
         with pytest.raises(ValueError, match=says):
             check(**{name: value})
+
+
+def test_a_seed_repeats_a_check_and_another_one_draws_anew():
+    for check in CHECKS:
+        one, again, other = (check(seed=seed).entries for seed in (1, 1, 2))
+        assert one == again != other
 
 
 @pytest.mark.parametrize("entries", [-1, 1.5, True])
