@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.check.breaking import broken, failing, plus
-from tinyattn.check.common import _demand_new_memory, common_properties
+from tinyattn.check.cases import CaseDrawer
+from tinyattn.check.common import _demand_new_memory, common_properties, upstream
 from tinyattn.check.property import Violation
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
@@ -204,3 +205,11 @@ def test_a_reshape_may_be_a_view_and_a_part_may_not():
     for y in (x, x[:, :2], x.T):
         with pytest.raises(Violation, match="y shares memory with x"):
             _demand_new_memory({"y": y}, {"x": x})
+
+
+def test_a_seed_repeats_an_upstream_gradient_and_another_one_draws_anew():
+    """Two that were equal would find no backward that is not linear in its upstream gradient."""
+    spec = SPECS["softmax"]
+    case = spec.case(CaseDrawer.seeded(0))
+    one, again, other = (upstream(spec, case, seed)[0].tolist() for seed in (1, 1, 0))
+    assert one == again != other

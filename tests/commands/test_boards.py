@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tinyattn.cli import main
-from tinyattn.show.views import boards_of
+from tinyattn.show.views import boards_of, find_the_bug
+from tinyattn.show.views.view import as_json
 
 
 def written(path: Path) -> Any:
@@ -18,13 +19,17 @@ def written(path: Path) -> Any:
 
 def test_a_page_of_boards_is_written(tmp_path: Path, capsys: Any) -> None:
     page = tmp_path / "boards.html"
-    assert main(["board", "--html", str(page)]) == 0
-    assert capsys.readouterr().out == f"{page}: 6 boards\n"
-    assert written(page)["title"] == "Find the bug"
-    assert main(["board", "layer_norm", "--boards", "3", "--seed", "2", "--html", str(page)]) == 0
-    data = written(page)
-    assert (data["title"], len(data["boards"])) == ("Find the bug: layer_norm", 3)
-    assert data["command"] == "tinyattn check my_layer_norm.py --as layer_norm"
+    views = find_the_bug(), find_the_bug(1), boards_of("softmax", 3, seed=2)
+    for words, view in zip(([], ["--seed", "1"], ["softmax", "--boards", "3", "--seed", "2"]), views, strict=True):
+        assert main(["board", *words, "--html", str(page)]) == 0
+        assert capsys.readouterr().out == f"{page}: {len(view.data['boards'])} boards\n"
+        assert written(page) == json.loads(as_json(view.data))
+    by_hand, by_rule = views[0].data, views[2].data
+    assert [(data["title"], len(data["boards"])) for data in (by_hand, by_rule)] == [
+        ("Find the bug", 6), ("Find the bug: softmax", 3)
+    ]  # fmt: skip
+    assert by_rule["command"] == "tinyattn check my_softmax.py --as softmax"
+    assert by_hand != views[1].data
 
 
 @pytest.mark.parametrize(

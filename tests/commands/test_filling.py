@@ -115,8 +115,9 @@ def test_a_probe_is_measured_on_sentences_that_it_was_not_fitted_on(finished, mo
     seen = []
     monkeypatch.setattr(probe, "linear_probe", lambda *given: seen.append(given) or linear_probe(*given))
     assert main(["probe", str(finished), "--sentences", "40", "--seed", "7"]) == 0
+    texts = [Grammar(sentences=n, seed=s).generate().text for n, s in ((40, 7), (20, 8))]   # not half of one text
+    expected = [list(GrammarChain.of_rules().parts_of(text)) for text in texts]
     for train, labels, test, wanted, seed in seen:
         assert seed == 7
-        assert 2 * len(wanted) < len(labels) * 1.4           # half as many sentences
+        assert [labels.tolist(), wanted.tolist()] == expected
         assert not np.array_equal(train[: len(test)], test)
-        assert not np.array_equal(labels[: len(wanted)], wanted)         # another text, not the first half of this one

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tinyattn.data import DataError, LabelledSampler, LabelledSource, LabelledTexts, NumberedTexts, read_labelled
+from tinyattn.data.labelled import Subjects
 
 
 def test_a_file_has_the_label_first(tmp_path):
@@ -50,5 +51,5 @@ def test_generated_sentences_have_the_number_of_their_verb():
             assert label == "plural"
         if text.endswith(("sleeps.", "runs.")):
             assert label == "singular"
-    assert data == LabelledSource(None).load()
+    assert data == LabelledSource(None).load() != Subjects(seed=1).labelled()
     assert LabelledSource.from_config(LabelledSource(None).describe()) == LabelledSource(None)

@@ -75,7 +75,9 @@ def test_a_chain_follows_its_table(order, groups):
         weights = world._table[place].copy() if len(history) >= order else popular.copy()
         weights[history - 1] = 0
         np.testing.assert_allclose(world.next_item([history])[0, 1:], weights / weights.sum(), rtol=1e-12)
-    assert not np.array_equal(world._table, replace(world, seed=6)._table)
+    other = replace(world, seed=6)
+    assert not np.array_equal(world._table, other._table)
+    assert np.array_equal(world._group, other._group) == (groups == 1)
 
 
 def test_a_taste_is_popularity_times_a_factor_of_its_own():

@@ -20,6 +20,16 @@ def parameters(model):
     return np.concatenate([to_numpy(leaf).ravel() for _, leaf in leaves(model.parameters)])
 
 
+@pytest.mark.parametrize("name", SEQUENCE_MODELS)
+def test_the_seed_draws_batches_and_the_words_of_patches(name):
+    train = DATA[MODELS[name].table].train
+    model, other = make(name, seed=7), make(name, seed=8)
+    known = model.vocabularies_of([train])
+    assert model.sampler(model.numbered(train, known)).seed == 7
+    if "codebook" in known:
+        assert not np.array_equal(known["codebook"], other.vocabularies_of([train])["codebook"])
+
+
 @pytest.fixture(scope="module", params=SEQUENCE_MODELS)
 def whole(request):
     return fitted(request.param)

@@ -47,6 +47,11 @@ def test_both_sides_of_every_step_agree_and_the_last_is_the_librarys_gradient(ki
         np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12)
 
 
+def test_a_seed_repeats_the_arrays_and_another_one_draws_anew() -> None:
+    one, again, other = (derivation(seed=seed).data["steps"] for seed in (1, 1, 2))
+    assert one == again != other
+
+
 @pytest.mark.parametrize("kind", DERIVATIONS)
 def test_terms_have_a_key_of_their_own_in_each_step(kind: str) -> None:
     for step in derivation(kind).data["steps"]:

@@ -79,7 +79,7 @@ def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
     formula, implementation = backward
     subject = Subject(implementation, spec)
     case = min((spec.case(CaseDrawer.seeded((seed, i), ((),))) for i in range(300)), key=plainness)
-    upstreams = upstream(spec, case, seed)
+    upstreams = upstream(spec, case)
 
     def loss(**changed: np.ndarray) -> float:
         return float(np.sum(upstreams[0] * ours_of(spec, case | changed)[0]))
