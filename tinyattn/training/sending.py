@@ -1,7 +1,7 @@
 """What changes from step to step, sent to a device before the step begins.
 
-The step itself then makes the same calls with the same numbers as the one before: what differs lies in arrays. So it
-waits for nothing, carries nothing over, and could be recorded once and launched as a whole (docs/gpu.md).
+The step then makes the same calls with the same Python numbers as the one before: what differs is in arrays. So it
+waits for nothing, transfers nothing, and can be recorded once and launched as a whole (docs/gpu.md).
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import numpy as np
 from ..backend import Array
 from ..random import Stream, generator
 
-KEYS = 64                # masks of a first step; later steps send as many keys as the one before took
+KEYS = 64                # sent with a batch; with later ones more, where a step had more masks
 
 
 class Keys:
@@ -34,8 +34,8 @@ class Sent(NamedTuple):
 
     batch: Any
     keys: Keys                # of the step's dropout masks
-    numbers: Array            # (3,) float32: the two corrections of Adam (`adam.corrections`), and the learning rate
-    whole: Array              # bytes: the memory of all of it
+    numbers: Array            # (4,) float32: Adam's two `corrections`, the learning rate, and 0, which fills 8 bytes
+    whole: Array              # all of it, as bytes
 
 
 class Sender:
