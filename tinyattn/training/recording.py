@@ -110,7 +110,7 @@ def _call(function: Any, *arguments: Any) -> None:
 
 
 def product(xp: Any, library: Any, handle: Any, a: Array, b: Array) -> Array:
-    """y = a @ b, as `numpy.matmul` has it, by one call of cuBLAS. Shapes: (..., n, k), (..., k, m) -> (..., n, m).
+    """y = a @ b, as by `numpy.matmul`, in one call of cuBLAS. Shapes: (..., n, k), (..., k, m) -> (..., n, m).
 
     cuBLAS numbers a matrix by columns: the memory of a row-major b is its bᵀ. So it is asked for yᵀ = bᵀ aᵀ.
     """
