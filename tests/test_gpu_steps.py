@@ -56,3 +56,4 @@ def test_the_cards_that_are_trusted_are_those_whose_files_say_so():
     held = {card["machine"]["device"]: {row["form"]: row["holds"] for row in card["proof"]} for card in files}
     assert {card for card, holds in held.items() if holds["recorded"]} == set(recording.PROVEN)
     assert {card for card, holds in held.items() if holds["kernels"]} == set(kernels.PROVEN)
+    assert all(held[card]["recorded, with kernels"] for card in {*recording.PROVEN} & {*kernels.PROVEN})

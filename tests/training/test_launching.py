@@ -1,6 +1,8 @@
 """Steps that are recorded and launched again: same numbers, one launch, and what happens where nothing is recorded."""
 
 import ctypes
+import os
+import signal
 import weakref
 
 import numpy as np
@@ -14,7 +16,7 @@ from tinyattn import backend
 from tinyattn.data import Sampler, leave_one_out
 from tinyattn.layers.positions import t5
 from tinyattn.models import MODELS, SASRecNetwork
-from tinyattn.training import DivergedError, Learner, Settings, launching, recording, train
+from tinyattn.training import DivergedError, InterruptedRunError, Learner, Settings, launching, recording, train
 from tinyattn.training.launching import Launcher
 from tinyattn.tree import leaves
 
@@ -41,9 +43,10 @@ def recorded(monkeypatch):
     return counted
 
 
-def trained(device="strict", form="pre", loss="bce", batches=MANY, **how):
+def trained(device="strict", form="pre", loss="bce", batches=MANY, checkpoint=None, **how):
     network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8, block_form=form, objective=loss)
-    p, history = train(network, batches, Settings(**{"epochs": 1, "device": device} | how), progress=False)
+    settings = Settings(**{"epochs": 1, "device": device} | how)
+    p, history = train(network, batches, settings, checkpoint=checkpoint, progress=False)
     numbers = [backend.to_numpy(leaf) for _, leaf in leaves(p)]
     return np.concatenate([x.ravel() for x in numbers]), [(row["loss"], row["gradient_norm"]) for row in history]
 
@@ -82,6 +85,23 @@ def test_every_model_learns_the_same_from_recorded_steps(name, recorded, monkeyp
     assert recorded or name == "timesvdpp"  # whose counts a device waits for
     monkeypatch.setattr(recording, "PROVEN", ())
     np.testing.assert_allclose(mine, history(), rtol=1e-4)
+
+
+@pytest.mark.slow(seconds=1)
+def test_a_run_that_was_stopped_between_recorded_steps_is_resumed(recorded, tmp_path):
+    class Interrupted(Sampler):
+        def batch(self, step):
+            if step == 8:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().batch(step)
+
+    with pytest.raises(InterruptedRunError, match="after step 9"):
+        trained(batches=Interrupted(SPLIT.train, 6, 5, 0, True), checkpoint=tmp_path / "c.npz")
+    assert recorded
+    p, history = trained(checkpoint=tmp_path / "c.npz")
+    whole, whole_history = trained()
+    np.testing.assert_allclose(p, whole, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(history, whole_history, rtol=1e-6)
 
 
 def test_the_loss_is_still_looked_at_before_it_is_used(recorded):
