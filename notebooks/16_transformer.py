@@ -685,7 +685,7 @@ for name, (mixer, how) in keepers.items():
 table("numbers kept, D = 64 | how | 1 token | 100 | 1,000", rows)
 
 # %% [markdown]
-# A window forgets. Kept beside it, the first few tokens (*sinks*, [Xiao et al. 2024](https://arxiv.org/abs/2309.17453)) keep a long text fluent; what is forgotten they do not bring back. Reading
+# A window forgets. Kept beside it, the first few tokens (*sinks*, [Xiao et al. 2024](https://arxiv.org/abs/2309.17453)) keep a long text fluent; they do not bring back what is forgotten. Reading
 # *farther than trained* is another matter: RoPE's slow angles are scaled (`--rope-scaling yarn`), and as much is kept.
 
 # %% [markdown]

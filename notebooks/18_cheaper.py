@@ -173,7 +173,7 @@ two_and_four = (few.standard_normal((n, 2)) for n in (2, 4, 4))
 trace(in_two_tiles, *two_and_four).player(title="Online softmax in two tiles")
 
 # %% [markdown]
-# That no $n^2$ of memory is needed, [Rabe & Staats (2021)](https://arxiv.org/abs/2112.05682) had shown. FlashAttention makes it fast, with tiles that fit into fast memory; and where the
+# [Rabe & Staats (2021)](https://arxiv.org/abs/2112.05682) had shown that no $n^2$ of memory is needed. FlashAttention makes it fast, with tiles that fit into fast memory; and where the
 # mask hides a whole tile, nothing need be computed. Under a causal mask the keys of a tile may all lie in the future of all its queries:
 
 

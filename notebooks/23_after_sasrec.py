@@ -218,7 +218,7 @@ table("clicks | softmax | sum of silu | the sum, normed", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The sum alone. A norm takes away any factor of a row, the number of clicks as well as a division by $m$. What stays is how often *in proportion to other items*, and that a softmax knows, too.
+# The sum alone. A norm takes away any factor of a row, the number of clicks as well as a division by $m$. What stays is how often *in proportion to other items*, and a softmax knows that, too.
 #
 # </details>
 #
