@@ -196,8 +196,8 @@ def test_parts_of_the_users_have_their_metrics_and_intervals(runs, data, capsys)
 
 
 def test_what_a_reader_of_a_table_should_know_is_noted():
-    split = leave_one_out(Interactions.of([[1, 2, 3, 4], [4, 5, 6], *([i, i + 1] for i in range(5, 30))]))
-    assert split.candidates.tolist() == [27, 28]
+    split = leave_one_out(Interactions.of([[1, 2, 3, 4], [4, 5, 6], [6, 7, 8], *([i, i + 1] for i in range(5, 30))]))
+    assert split.candidates.tolist() == [27, 28, 28]
 
     def history(*scores, losses=(2.0, 1.0, 0.5, 4.9)):
         return [{"valid": score, "loss": loss} for score, loss in zip(scores, losses, strict=False)]
@@ -206,7 +206,7 @@ def test_what_a_reader_of_a_table_should_know_is_noted():
     rows = {"model": {"full": {"hr@10": 0.5, "ndcg@10": 0.2, "hr@27": 1.0, "ndcg@27": 0.3}},
             "popularity": {"full": {"hr@10": 0.6, "ndcg@10": 0.1, "hr@27": 1.0, "ndcg@27": 0.31}}}  # fmt: skip
     assert notes_on(model, rows, split) == [
-        "1 of 2 users have at most 27 candidates: HR@27 is 1 for any model",
+        "1 of 3 users have at most 27 candidates: HR@27 is 1 for any model",
         "mine ranks below popularity: NDCG@27 0.3000, and 0.3100",
         "the last of 3 epochs was the best on the validation items: try more --epochs",
     ]

@@ -86,10 +86,10 @@ def test_items_that_the_model_does_not_know_are_skipped_and_counted(runs, tmp_pa
     assert main(["recommend", str(runs["popularity"]), "--items", "", "-k", "3"]) == 0
     expected = [line.split()[1:3] for line in capsys.readouterr().out.splitlines()[1:]]
     assert [line.split(",")[2:] for line in popular] == [[item, f"{float(score):.6g}"] for item, score in expected]
-    assert main(["recommend", str(runs["sasrec"]), "--items", "s9e9,s1e1", "--unknown", "skip", "-k", "3"]) == 0
+    assert main(["recommend", str(runs["sasrec"]), "--items", "s9e9,s1e1,s2e1", "--unknown", "skip", "-k", "3"]) == 0
     said = capsys.readouterr()
-    assert said.err == "note: 1 of 2 items are skipped: the model does not know s9e9\n"
-    assert said.out.startswith("after s1e1:\n")
+    assert said.err == "note: 1 of 3 items are skipped: the model does not know s9e9\n"
+    assert said.out.startswith("after s1e1, s2e1:\n")
     assert main(["recommend", str(runs["sasrec"]), "--items", "s9e9", "--unknown", "skip", "-k", "3"]) == 0
     assert capsys.readouterr().out.startswith("the most popular items, after an empty history:\n")
     refuses(capsys, ["recommend", runs["sasrec"], "--items", "s9e9"], "unknown item id s9e9")
@@ -177,7 +177,7 @@ def test_who_has_too_few_items_left_gets_those_and_keeps_nobodys_list_back(data,
 def test_a_model_that_reads_no_history_says_so(data, tmp_path, capsys):
     run, out, other = tmp_path / "run", tmp_path / "best.csv", tmp_path / "other.txt"
     assert main(["train", str(data), "--model", "mf", "--dim", "4", "--epochs", "1", "--out", str(run)]) == 0
-    other.write_text("5 s1e1\n777 s1e1\n")
+    other.write_text("5 s1e1\n777 s1e1\n778 s1e1\n")
     for asked, by_the_user in (
         (["--items", "s1e1,s1e2"], False),
         (["--user", "5"], True),
@@ -190,7 +190,7 @@ def test_a_model_that_reads_no_history_says_so(data, tmp_path, capsys):
         assert (err == "") == by_the_user
         assert err.startswith("note: model mf reads no history, and recommends by the user alone: " * (not by_the_user))
     assert main(["recommend", str(run), str(other), "--users", "all", "--out", str(out), "-k", "3"]) == 0
-    said = "note: model mf reads no history, and gives one ranking to 1 of 2 users, who"
+    said = "note: model mf reads no history, and gives one ranking to 2 of 3 users, who"
     assert capsys.readouterr().err.startswith(said)
     for name in ("fpmc", "fossil"):  # which have a vector for a user as well, and read the last items
         assert not MODELS[name].by_user

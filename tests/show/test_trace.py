@@ -869,11 +869,11 @@ def test_numbers_of_every_sort_are_described():
         unfilled[:] = 1
         return ids, few, bad, low, wide, none, wave, unfilled
 
-    text = str(trace(sorts, np.array([[-1.0, 2.0], [2.0, 0.0]])))
+    text = str(trace(sorts, np.array([[-1.0, 2.0], [2.0, 0.0], [0.0, 0.0]])))
     for piece in (
         "0 … 2",
-        "2 of 4 True",
-        "2 … 2, 2 NaN",
+        "2 of 6 True",
+        "2 … 2, 4 NaN",
         "-inf … 2",
         "3e+200",
         "(0, 2)",
