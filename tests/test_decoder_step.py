@@ -60,6 +60,7 @@ def test_recurrent_contenders_do_so_too(kind, mixer, tmp_path):
         assert growing.Grower(growing.load(name), tmp_path).check()["agrees"]
 
 
+@pytest.mark.slow(seconds=1)
 def test_what_is_kept_grows_where_the_mixer_keeps_tokens_and_nowhere_else():
     """A case for every recurrent mixer, of texts and of histories."""
     kept = {case: one_more.kept(network, n) for case, (network, n) in one_more.CASES.items()}

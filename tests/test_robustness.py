@@ -44,6 +44,7 @@ def test_a_checker_that_accepts_lies_fails(tmp_path, monkeypatch):
     assert "it is accepted" in failures("learners", tmp_path, 1)[0]
 
 
+@pytest.mark.slow(seconds=1)
 def test_a_worker_that_dies_hangs_or_prints_is_the_failure_of_its_try(monkeypatch):
     monkeypatch.setattr(attacks, "PATIENCE", 1)
     tries = {

@@ -143,6 +143,7 @@ def test_wrong_questions_are_refused(arguments, says, capsys):
         assert says in capsys.readouterr().err
 
 
+@pytest.mark.slow(seconds=1)
 def test_without_hypothesis_bugs_are_found_and_shown_as_drawn(monkeypatch, write):
     monkeypatch.setitem(sys.modules, "hypothesis", None)  # an import of it raises ImportError
     assert check_implementation("tinyattn.ops", "softmax", examples=10)

@@ -416,6 +416,7 @@ def test_a_tuple_is_no_array():
     assert (grade.outcome, grade.says) == ("wrong", "it returns a tuple; the task asks for one array.")
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_size_from_another_cell_is_asked_about(monkeypatch):
     monkeypatch.setattr(function, "EXAMPLES", 2)
     space = {"np": np, "softmax": ops.softmax, "d": 16}

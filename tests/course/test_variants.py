@@ -185,6 +185,7 @@ def leaks(folder, seed):
     return found
 
 
+@pytest.mark.slow(seconds=2)
 def test_a_learners_build_holds_no_solution(tmp_path):
     """Neither in notebooks, nor in the folder of answers, nor in metadata."""
     assert main(["course", "build", "--to", str(tmp_path / "mine"), "--seed", "3"]) == 0

@@ -99,6 +99,7 @@ def known(text):
     return learned_tokens(text)
 
 
+@pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize("window", ["the _at", "s_e", "o__", "_s the", ". t_", "the owl that _"])
 def test_what_stands_in_a_gap_comes_as_often_as_the_chain_says(window, text, known):
     """Blanks are "_", the first one is asked for: counted in a text, where nothing is swapped."""

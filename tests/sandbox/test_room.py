@@ -115,6 +115,7 @@ def test_a_process_that_ends_or_talks_nonsense_has_no_result(room, body, why):
     assert echo(room, 1) == 1
 
 
+@pytest.mark.slow(seconds=3)
 @pytest.mark.parametrize("body", ["while True: pass", "while True:\n    try:\n        while True: pass\n"
                                   "    except BaseException: pass"])  # fmt: skip
 def test_a_call_without_end_is_late_and_so_are_those_after_two(room, body):
