@@ -20,7 +20,7 @@ def test_recorded_steps_hold_on_the_double(monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert printed.count("holds") == 2
     assert "recorded                 4 calls" in printed
-    assert (recording.PROVEN, kernels.PROVEN) == before
+    assert before == (recording.PROVEN, kernels.PROVEN)
 
 
 @pytest.mark.slow(seconds=2)
