@@ -660,7 +660,7 @@ show_figure(
 # %% [markdown]
 # ### What must be kept
 #
-# With long texts that memory becomes the limit. Heads can share keys and values (*grouped queries*, as in LLaMA), look through a *window*, or make their keys and values again from one short vector a token
+# With long texts that memory becomes the limit. Heads can share keys and values (*grouped queries*, as in LLaMA 3), look through a *window*, or make their keys and values again from one short vector a token
 # (*latent attention*, [DeepSeek-V2](https://arxiv.org/abs/2405.04434)). The folded cell asks four mixers of the library what they keep.
 
 # %% tags=["hide-input"]

@@ -57,9 +57,11 @@ def test_a_classifier_starts_from_an_encoder(data, tmp_path, capsys):
 
 def test_what_cannot_be_is_refused_before_training(finished, data, tmp_path, capsys):
     train = ["train", "--model", "classifier", "--out", tmp_path / "x", "--labels"]
-    refuses(capsys, [*train, data / "plain.txt"], "line 1 is 'abc', expected a label, a TAB, and a text")
+    refuses(capsys, [*train, data / "plain.txt"], "line 1 is 'abc', expected a label, one TAB, and a text")
     refuses(capsys, [*train, data / "one.tsv"], "have the label 'yes', expected at least two labels")
     refuses(capsys, [*train, data / "none.tsv"], "none.tsv: no such file")
     refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.png"], "--picture is of an image model")
     refuses(capsys, ["classify", finished, data / "labelled.tsv"], "character 'y' of the text is unknown")
+    (tmp_path / "gap.txt").write_text("abc\n\nbad\n")
+    refuses(capsys, ["classify", finished, tmp_path / "gap.txt"], "gap.txt: line 2 is blank, expected a text a line")
     assert not (tmp_path / "x").exists()

@@ -208,7 +208,7 @@ def test_what_a_reader_of_a_table_should_know_is_noted():
     assert notes_on(model, rows, split) == [
         "1 of 3 users have at most 27 candidates: HR@27 is 1 for any model",
         "mine ranks below popularity: NDCG@27 0.3000, and 0.3100",
-        "the last of 3 epochs was the best on the validation items: try more --epochs",
+        "the last of 3 epochs was the best on the validation part: try more --epochs",
     ]
     assert notes_on_candidates({"uni100": ["hr@100", "ndcg@100"], "pop100": ["hr@5", "hr@101", "mrr"]}, split) == [
         "pop100 ranks 101 items: HR@101 is 1 for any model"

@@ -14,7 +14,7 @@ def test_a_file_has_the_label_first(tmp_path):
     for text, says in (("good I liked it\n", "line 1 is 'good I liked it'"), ("good\ta\n\nbad\tb\n", "line 2 is ''"),
                        ("\ta\n", "line 1"), ("good\t\n", "line 1 is 'good"), ("good\ta\tb\n", "line 1")):  # fmt: skip
         path.write_text(text)
-        with pytest.raises(DataError, match=rf"{says}.*, expected a label, a TAB, and a text"):
+        with pytest.raises(DataError, match=rf"{says}.*, expected a label, one TAB, and a text"):
             read_labelled(path)
 
 

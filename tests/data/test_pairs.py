@@ -39,8 +39,8 @@ def test_a_file_of_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"x" * 5_000, r"line 1 is '(x{57})\.\.\.', expected a string, a TAB, and what it becomes"),
-        (b"a\tb\nc d\n", r"line 2 is 'c d', expected a string, a TAB, and what it becomes"),
+        (b"x" * 5_000, r"line 1 is '(x{57})\.\.\.', expected a string, one TAB, and what it becomes"),
+        (b"a\tb\nc d\n", r"line 2 is 'c d', expected a string, one TAB, and what it becomes"),
         (b"a\tb\tc\n", r"line 1 is 'a\\tb\\tc'"),
         (b"a\tb\n\tc\n", r"line 2 is '\\tc'"),
         (b"a\tb\n\nc\td\n", r"line 2 is ''"),
@@ -78,7 +78,7 @@ def test_long_strings_are_not_shown_whole(tmp_path):
         numbers_of("a" * 5000 + "?", Vocabulary(np.array([chr(code) for code in range(97, 5000)])))
     assert len(str(refused.value)) < 500
     (tmp_path / "pairs.txt").write_text("a" * 5000 + "\n")
-    with pytest.raises(DataError, match="expected a string, a TAB") as refused:
+    with pytest.raises(DataError, match="expected a string, one TAB") as refused:
         read_pairs(tmp_path / "pairs.txt")
     assert len(str(refused.value)) < 300 + len(str(tmp_path))
 

@@ -65,7 +65,10 @@ def _tested(options: argparse.Namespace, model: Any, config: dict[str, Any]) -> 
 def _texts(options: argparse.Namespace, model: Classifier, config: dict[str, Any]) -> list[str]:
     if options.file is None:
         return list(_tested(options, model, config).sources[:SHOWN])
-    return read_text(options.file).removesuffix("\n").split("\n")
+    texts = read_text(options.file).removesuffix("\n").split("\n")
+    if "" in texts:
+        raise ValueError(f"{options.file}: line {texts.index('') + 1} is blank, expected a text a line")
+    return texts
 
 
 def _print_classes(classes: Vocabulary, probabilities: np.ndarray, names: list[str]) -> None:

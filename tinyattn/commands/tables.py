@@ -111,7 +111,7 @@ def notes_on(model: Any, rows: dict[str, Any], split: Any) -> list[str]:
         was = f", and was {min(losses):.4g}" if losses[-1] > min(losses) else ""
         notes.append(f"the loss is {losses[-1]:.4g} after epoch {len(losses)}{was}: a smaller --lr may help")
     if len(scores) == getattr(model, "epochs", 0) and len(scores) > 1 and max(scores[:-1]) < scores[-1]:
-        notes.append(f"the last of {len(scores)} epochs was the best on the validation items: try more --epochs")
+        notes.append(f"the last of {len(scores)} epochs was the best on the validation part: try more --epochs")
     return notes
 
 

@@ -40,7 +40,7 @@ class LabelledTexts(Pairs):
 
 def read_labelled(path: str | Path) -> LabelledTexts:
     """The texts in a text file, a line each: a label, a TAB, a text. Raises DataError as `read_pairs`."""
-    return LabelledTexts.of((text, label) for label, text in pairs_in(path, "a label, a TAB, and a text"))
+    return LabelledTexts.of((text, label) for label, text in pairs_in(path, "a label, one TAB, and a text"))
 
 
 class NumberedTexts(NamedTuple):

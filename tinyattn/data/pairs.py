@@ -81,7 +81,7 @@ def read_pairs(path: str | Path) -> Pairs:
     Raises DataError, naming the file and the line, for a file that cannot be read or is empty, a line without a TAB or
     with several, and an empty string.
     """
-    return Pairs.of(pairs_in(path, "a string, a TAB, and what it becomes"))
+    return Pairs.of(pairs_in(path, "a string, one TAB, and what it becomes"))
 
 
 def pairs_in(path: str | Path, expected: str) -> Iterator[list[str]]:

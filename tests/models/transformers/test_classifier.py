@@ -101,7 +101,8 @@ def test_what_cannot_be_learned_or_read_is_refused():
         (same, "all texts to learn from have the label 'a', expected at least two labels"),
         (Parts(plain, LabelledTexts.of([("ab", "c")])), "no text to learn from has the label 'c', which held-out"),
         ([("ab", "a"), ("", "b")], "pair 2 is '', 'b'"),
-        ([("ab" * 5, "a"), ("b", "b")], "'ababababab' has 10 tokens, expected 9 at most: that is the context"),
+        ([("ab" * 5, "a"), ("abba" * 3, "a"), ("b", "b")],
+         "the longest text, 'abbaabbaabba', has 12 tokens, expected 9 at most, the context: cut it, or train with"),
     ):
         with pytest.raises(ValueError, match=says):
             small("classifier", context=9).fit(data, progress=False)

@@ -4,6 +4,7 @@ BERT reads the state of a first token, [CLS], which its next-sentence task has t
 task, so a first token would be new to it: the map reads the mean of all states.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -111,16 +112,20 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
 
     def numbered(self, data: LabelledTexts, known: dict[str, Any]) -> NumberedTexts:
         labels = known["labels"].numbers(data.targets) - 1
-        return NumberedTexts([self._numbers(text, known["tokens"]) for text in data.sources], labels)
+        return NumberedTexts(self._numbers(data.sources, known["tokens"]), labels)
 
-    def _numbers(self, text: str, tokens: Tokens) -> np.ndarray:
-        try:
-            numbers = tokens.encode(text)
-        except ValueError as error:
-            raise ValueError(f"{error}, in {shortened(text)!r}") from None
-        if len(numbers) > self.context:
-            message = f"{shortened(text)!r} has {len(numbers)} tokens"
-            raise ValueError(f"{message}, expected {self.context} at most: that is the context")
+    def _numbers(self, texts: Sequence[str], tokens: Tokens) -> list[np.ndarray]:
+        numbers = []
+        for text in texts:
+            try:
+                numbers.append(tokens.encode(text))
+            except ValueError as error:
+                raise ValueError(f"{error}, in {shortened(text)!r}") from None
+        lengths = [len(ids) for ids in numbers]
+        if max(lengths, default=0) > self.context:
+            longest = max(lengths)
+            message = f"the longest text, {shortened(texts[lengths.index(longest)])!r}, has {longest} tokens, expected"
+            raise ValueError(f"{message} {self.context} at most, the context: cut it, or train with a larger context")
         return numbers
 
     def sampler(self, numbered: NumberedTexts) -> LabelledSampler:
@@ -137,7 +142,7 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
         Raises ValueError for no texts, an empty text, one of more tokens than `context`, and an unknown character.
         """
         network = self.fitted()
-        numbers = [self._numbers(text, self.tokens) for text in texts]
+        numbers = self._numbers(list(texts), self.tokens)
         if not numbers:
             raise ValueError("there are no texts")
         batches, xp = self.sampler(NumberedTexts(numbers, np.zeros(len(numbers), int))), self._module(self.parameters)
