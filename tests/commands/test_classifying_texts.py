@@ -60,6 +60,8 @@ def test_what_cannot_be_is_refused_before_training(finished, data, tmp_path, cap
     refuses(capsys, [*train, data / "plain.txt"], "line 1 is 'abc', expected a label, one TAB, and a text")
     refuses(capsys, [*train, data / "one.tsv"], "have the label 'yes', expected at least two labels")
     refuses(capsys, [*train, data / "none.tsv"], "none.tsv: no such file")
+    begun = [*train, data / "labelled.tsv", "--start", finished]
+    refuses(capsys, begun, f"--start is {finished}, of model classifier, expected a run of model encoder")
     refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.png"], "--picture is of an image model")
     refuses(capsys, ["classify", finished, data / "labelled.tsv"], "character 'y' of the text is unknown")
     (tmp_path / "gap.txt").write_text("abc\n\nbad\n")

@@ -69,7 +69,7 @@ def test_a_vit_starts_from_its_encoder(finished, images, tmp_path, capsys):
     refuses(capsys, train, f"was made with --start {was}, not without;")
     assert main(["evaluate", str(out)]) == 0
     other = [*train[:-1], str(tmp_path / "other")]
-    refuses(capsys, [*other, "--start", str(out)], "is of model vit, which classifies images")
+    refuses(capsys, [*other, "--start", str(out)], "of model vit, expected a run of model beit")
     assert not (tmp_path / "other").exists()
 
 

@@ -136,7 +136,11 @@ class InTenths(Measure):
         return {"split": "tenths", "start": start}
 
     def _start(self, options: argparse.Namespace) -> Any:
-        return open_kind(options.start, self.starts_from)[0]
+        model = open_kind(options.start, Estimator)[0]
+        if not isinstance(model, self.starts_from):
+            expected = self.starts_from.name
+            raise ValueError(f"--start is {options.start}, of model {model.name}, expected a run of model {expected}")
+        return model
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
         return {"model": {"test": model.evaluate(on.split.test)}}
@@ -151,7 +155,7 @@ class InTenths(Measure):
 def of_frequencies(labels: np.ndarray) -> dict[str, float]:
     """Accuracy and loss of the baseline that predicts each label by its frequency. Shapes: labels (N,)."""
     share = np.unique(labels, return_counts=True)[1] / len(labels)
-    return {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
+    return {"accuracy": float(np.max(share)), "loss": float(np.sum(share * np.log(1 / share)))}
 
 
 def draw_training(folder: RunFolder, model: Any, title: str, loss_unit: str) -> None:
