@@ -577,15 +577,17 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 def sessions(folder: Path, rng: random.Random) -> Iterator[Try]:
     while True:
-        mechanism, position, form = rng.choice(EVERY)
+        mechanism, position, form, scaled, eps = rng.choice(EVERY)
         cuts = sorted(rng.sample(range(1, 13), 3))
         way = rng.choice([*COPIES])
-        what = f"{way} of a session of {mechanism}, {position}, {form} after {cuts} items"
-        yield Try(what, partial(_session, mechanism, position, form, cuts, way))
+        parts = {"mechanism": mechanism, "position": position, "block_form": form}
+        options = {**parts, "emb_scale": scaled, "last_eps": eps}
+        what = f"{way} of a session of {', '.join(map(str, options.values()))} after {cuts} items"
+        yield Try(what, partial(_session, options, cuts, way))
 
 
-def _session(mechanism: str, position: str, form: str, cuts: list[int], way: str) -> str:
-    model = made(mechanism=mechanism, position=position, block_form=form, heads=2, **OWN.get(mechanism, {}))
+def _session(options: dict[str, Any], cuts: list[int], way: str) -> str:
+    model = made(heads=2, **options, **OWN.get(options["mechanism"], {}))
     session = model.session()
     for begin, end in itertools.pairwise([0, *cuts]):
         session.add(*ITEMS[begin:end])

@@ -193,7 +193,7 @@ def planted(bug: Bug | None) -> Iterator[Path]:
     """A copy of the repository with the bug, and with what is compiled of the rest; None plants nothing."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
-        for part in ("tinyattn", "tests", "benchmarks"):
+        for part in ("tinyattn", "tests", "benchmarks", "docs"):
             shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("results", "*.pyc.*"))
         shutil.copy(ROOT / "pyproject.toml", tree)
         if bug is not None:
