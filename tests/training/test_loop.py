@@ -331,11 +331,11 @@ def test_a_checkpoint_is_saved_again_once_fifty_times_as_long_has_gone_by(tmp_pa
     run(Settings(epochs=40, patience=0), checkpoint=tmp_path / "checkpoint.npz")
     gaps = np.diff([moment for _, moment in saved])
     assert len(saved) > 2
-    assert set(gaps) == {105.0}         # 2 for saving, 100 without, and up to 3 to the next look, as a step takes 3
+    assert set(gaps) == {103.0}         # 2 for saving, 100 without, and up to 2 to the next step, as a step takes 2
     _, history = run(Settings(epochs=2, patience=0), validate=lambda p: float(next(clock)))
-    assert [row["seconds"] for row in history] == [6.0, 6.0]    # a step looks when it begins, is computed and has ended
+    assert [row["seconds"] for row in history] == [3.0, 3.0]    # a step looks when it begins and when it has ended
     tokens = sum(sampler().batch(step).total for step in range(3, 6))
-    assert history[1]["tokens_per_second"] == tokens / 6
+    assert history[1]["tokens_per_second"] == tokens / 3
 
 
 def test_the_arrays_of_a_checkpoint_are_whole_where_other_ranks_need_them(tmp_path):
