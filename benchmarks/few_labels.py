@@ -8,7 +8,6 @@ in a row for itself, ten times as often: about as many images as BEiT and its Vi
 Writes benchmarks/results/few_labels.json, after each seed, and few_labels.md.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -20,8 +19,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.children import tell
-from benchmarks.machine import RESULTS, describe, made_on, write_pages, write_result
+from benchmarks.machine import RESULTS, made_on, measure_seeds
 from tinyattn.data import IMAGE_SETS
 from tinyattn.experiments.tables import cell, heading
 from tinyattn.models import BEiT, ViT
@@ -77,18 +75,7 @@ def pages() -> dict[Path, str]:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    args = parser.parse_args(words)
-    if args.seeds < 1:
-        parser.error(f"{args.seeds} seeds: expected at least 1")
-    runs = []
-    for seed in range(args.seeds):
-        tell(f"seed {seed}")
-        runs.append(measure(seed))
-        write_result(RESULT, {"runs": runs, "machine": describe()})
-        write_pages(__file__, pages())
-    print(PAGE.read_text())
+    measure_seeds(__doc__, measure, RESULT, PAGE, page, words)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 import argparse
 import os
 import subprocess
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,30 @@ README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"  # pages with par
 def read_no_arguments(doc: str | None) -> None:
     """For a script without options: --help prints `doc`, and anything else is refused before a page is written."""
     argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+
+
+def measure_seeds(
+    doc: str | None,
+    measure: Callable[[int], Any],
+    result: Path,
+    page: Path,
+    text: Callable[[Any], str],
+    words: Sequence[str] | None,
+) -> None:
+    """For a script with the option --seeds alone: measure each, and write `result` and `page` after every one."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args(words)
+    if args.seeds < 1:
+        parser.error(f"{args.seeds} seeds: expected at least 1")
+    runs: list[Any] = []
+    for seed in range(args.seeds):
+        print(f"seed {seed}", file=sys.stderr, flush=True)
+        runs.append(measure(seed))
+        found = {"runs": runs, "machine": describe()}
+        write_result(result, found)
+        write_atomically(page, text(found).encode())
+    print(page.read_text())
 
 
 def write_result(path: Path, result: Any) -> None:

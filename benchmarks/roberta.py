@@ -7,7 +7,6 @@ before training; RoBERTa (Liu et al. 2019) draws a new one whenever a window is 
 tested on 500 new sentences. Writes benchmarks/results/roberta.json, after each seed, and roberta.md.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -20,8 +19,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.children import tell
-from benchmarks.machine import RESULTS, describe, made_on, write_pages, write_result
+from benchmarks.machine import RESULTS, made_on, measure_seeds
 from tinyattn.data import Grammar, GrammarChain, MaskedTextSampler, TextBatch, rows_of_step
 from tinyattn.experiments.tables import cell, heading
 from tinyattn.models import Encoder
@@ -96,18 +94,7 @@ def pages() -> dict[Path, str]:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    args = parser.parse_args(words)
-    if args.seeds < 1:
-        parser.error(f"{args.seeds} seeds: expected at least 1")
-    runs = []
-    for seed in range(args.seeds):
-        tell(f"seed {seed}")
-        runs.append(measure(seed))
-        write_result(RESULT, {"runs": runs, "machine": describe()})
-        write_pages(__file__, pages())
-    print(PAGE.read_text())
+    measure_seeds(__doc__, measure, RESULT, PAGE, page, words)
 
 
 if __name__ == "__main__":
