@@ -22,7 +22,7 @@ GRACE = 2.0              # seconds in which rank 0 may report the error before a
 def parser(arguments: list[str]) -> Parser:
     """The parser of all commands, which sets `command`. Some flags depend on other arguments.
 
-    If the arguments begin with a command, only it is added: importing and describing all of them takes longer than
+    If the arguments begin with a command, only that command is added, because importing all commands takes longer than
     some of them run.
     """
     whole = Parser(
@@ -88,7 +88,7 @@ def _run(arguments: list[str]) -> int:
     options, unknown = whole.parse_known_args(arguments)
     module = load(options.command)
     if unknown and isinstance(getattr(options, "data", None), list) and _are_files(unknown, arguments):
-        options.data, unknown = options.data + unknown, []           # argparse lists no files on both sides of a flag
+        options.data, unknown = options.data + unknown, []           # argparse takes files on one side of a flag only
     if unknown:
         from .models import MODELS
 
@@ -120,7 +120,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _are_files(words: list[str], arguments: list[str]) -> bool:
-    """Are these no flags, and no continuation of a list that ends with a comma?"""
+    """Can these words be files? Not if one of them is a flag, or if they continue a list that ends with a comma."""
     flags = any(word.startswith("-") and word != "-" for word in words)
     return not flags and not arguments[arguments.index(words[0]) - 1].endswith(",")
 

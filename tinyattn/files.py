@@ -55,7 +55,7 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
                 file.flush()
                 os.fsync(file.fileno())
                 if fcntl is not None:
-                    _move(temporary, path)           # while it is locked
+                    _move(temporary, path)           # still locked, so no other process removes it
             if fcntl is None:
                 _move(temporary, path)               # Windows moves no file that is open
         except BaseException:
@@ -194,11 +194,11 @@ def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, 
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """The arrays of an .npz file, read on access. Nothing is ever executed.
+    """The arrays of an .npz file, read on access. No pickle is loaded, so no code of the file is executed.
 
-    Before an array is unpacked, its header and the archive's directory must agree on its size, which may be at most
-    `times` the size of the file. Raises FileError otherwise, and for pickled content or a file that is missing,
-    irregular or damaged. `what` is the expected kind of file, for messages.
+    Before an array is unpacked, its header and the archive's directory must give the same size, of at most `times` the
+    size of the file. Raises FileError otherwise, and for pickled content or a file that is missing, irregular or
+    damaged. `what` is the expected kind of file, for messages.
     """
 
     def __init__(self, path: Path, what: str, times: int = 1) -> None:
@@ -301,7 +301,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if handle in _locks:                         # else this is a child, which has closed it
+        if handle in _locks:                         # not in a forked child, which has closed it
             _locks.remove(handle)
             os.close(handle)
 
@@ -312,7 +312,7 @@ _locks: set[int] = set()          # handles of folders that this process has loc
 def _locked(folder: Path) -> int:
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):            # removed by its owner meanwhile
+        with suppress(FileNotFoundError):            # another process has removed it meanwhile
             handle = os.open(folder, os.O_RDONLY)
             try:
                 if _lock(handle, folder):
@@ -324,7 +324,7 @@ def _locked(folder: Path) -> int:
 
 
 def _locked_on_windows(folder: Path) -> int:
-    """A file beside the folder, which Windows removes when its handle is closed, however the process ends."""
+    """Create a lock file beside the folder. Windows removes it with its last handle, even if the process is killed."""
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     lock = folder.with_name(f".{folder.name}.lock")

@@ -34,7 +34,7 @@ class Option:
     choices: Collection[str] | None = None       # the keys of a table of variants
     group: str = "model"                         # its heading in --help
     identity: bool = True                        # does it affect the learned parameters?
-    items: bool = False                          # does it count items of a history? Values above its length act alike
+    items: bool = False                          # is it a number of items of a history? Larger ones take all items
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:
@@ -144,13 +144,13 @@ def one_of(known: Iterable[str], value: Any) -> str:
 
 
 def part_options(**tables: Mapping[str, Any]) -> Any:
-    """A dataclass with every option that an entry of these tables declares, for a model's options to inherit.
+    """A base class for a model's options: a dataclass with every option that an entry of these tables declares.
 
-    A table has the name of the model's option that chooses from it: `part_options(mechanism=MECHANISMS)`. Each option
-    is None until it is set; then `make_parts` passes it to the part that declares it.
+    A table's keyword is the model's option that chooses from it: `part_options(mechanism=MECHANISMS)`. The default of
+    each option is None; `make_parts` passes values that are set to the part that declares them.
     """
     fields: dict[str, tuple[str, Any, Any]] = {}
-    texts: dict[str, dict[tuple[Any, ...], list[str]]] = {}          # of each option: its text, and the parts
+    texts: dict[str, dict[tuple[Any, ...], list[str]]] = {}          # option -> its help texts -> parts with this text
     for chosen_by, table in tables.items():
         for name, cls in table.items():
             for declared in options_of(cls):

@@ -27,7 +27,7 @@ def quoted(value: Any) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """The text; if it has more than `most` characters, cut to `most`, of which three dots are the last."""
+    """The text, cut to `most` characters if it is longer; then it ends in three dots."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
@@ -73,8 +73,11 @@ def _naming_output() -> Iterator[None]:
 
 @contextmanager
 def any_terminal() -> Iterator[None]:
-    """A context in which control characters, and those that the encoding of standard output lacks, are printed as
-    escapes. Streams may be closed or missing. Errors of standard error, where progress bars are, are ignored."""
+    """A context in which control characters, and characters that standard output cannot encode, are printed as escapes.
+
+    Standard output and error may be closed or missing. Failed writes to standard error, which shows progress bars, are
+    ignored.
+    """
     before = sys.stdout, sys.stderr
     with ExitStack() as stack:
         out, err = (stack.enter_context(open(os.devnull, "w")) if stream is None else stream for stream in before)
@@ -92,7 +95,7 @@ def any_terminal() -> Iterator[None]:
 
 
 def silence_output() -> None:
-    """Discard what standard output could not write: Python would try again at exit."""
+    """Discard what standard output could not write, so that Python does not try again at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -118,13 +121,13 @@ class _NoBar(AbstractContextManager[Any]):
 
 
 def progress_bar(disable: bool | None = None, **how: Any) -> Any:
-    """tqdm's bar; with `disable` None only on a terminal, and in a notebook, unless TQDM_DISABLE is set.
+    """tqdm's progress bar. With `disable` None it is shown on terminals and in notebooks, unless TQDM_DISABLE is set.
 
-    tqdm is imported only to be shown, as that takes 50 ms.
+    tqdm is imported only when a bar is shown, as the import takes 50 ms.
     """
     notebook = type(sys.stdout).__module__.startswith("ipykernel")
     if disable or (disable is None and not (notebook or sys.stderr.isatty())):
         return _NoBar()
     from tqdm import tqdm
 
-    return tqdm(file=sys.stdout if notebook else sys.stderr, **{"leave": False} | how)  # there errors are red
+    return tqdm(file=sys.stdout if notebook else sys.stderr, **{"leave": False} | how)  # notebooks show stderr in red

@@ -35,7 +35,7 @@ def test_what_has_no_number_is_refused():
         Text("a" * 70 + "\0")
     with pytest.raises(ValueError, match="the text is empty"):
         tokens.encode("")
-    with pytest.raises(ValueError, match="a merge is of tokens that are not there before it"):
+    with pytest.raises(ValueError, match="a merge uses a token that is not defined before it"):
         Tokens(np.array(["a", "b"]), [[0, 2]])
     doubling = [[0, 0], *([i, i] for i in range(2, 60))]
     with pytest.raises(ValueError, match="its tokens have more than 100,000,000 characters"):

@@ -17,7 +17,7 @@ NAMES = (
 
 
 def load(name: str) -> ModuleType:
-    """The file of a command: of most, it imports far more than of `check`."""
+    """Import the file of a command. Only the named one: most commands import much more of the package than `check`."""
     return import_module(f".{name.replace('-', '_')}", __name__)
 
 

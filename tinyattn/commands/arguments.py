@@ -43,7 +43,8 @@ READING = ("format", "columns", "k_core", "min_rating", "where", "since", "until
 
 
 def add_data(command: Any, text: str = "default: the data the run was trained on") -> None:
-    command.add_argument("data", nargs="*", metavar="DATA", help=f"{text}; several files are one; - is standard input")
+    text += "; several files are joined; - is standard input"
+    command.add_argument("data", nargs="*", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="the format, if the first lines mislead")
     text = "the columns of any other table: user;item;-;time, or by header user=NAME,item=NAME,time=NAME; also rating"
@@ -111,15 +112,15 @@ def add_protocols(command: Any) -> Any:
     group.add_argument("--protocols", type=names_among(PROTOCOLS), default=argparse.SUPPRESS, metavar="P,P", help=text)
     text = "the folder of candidates for sampled protocols; a missing file is drawn and written"
     group.add_argument("--negatives", default=argparse.SUPPRESS, metavar="DIR", help=text)
-    text = "with a split by time: the first item of each user after the moment, or all of the window, by Recall and "
-    text += "NDCG (default: those of the run; first)"
+    text = "with a split by time: test each user's first item after the moment, or all items of the window, by Recall "
+    text += "and NDCG (default: as in the run, or first)"
     how: Any = {"dest": "test_targets", "choices": TARGETS, "default": argparse.SUPPRESS, "help": text}
     try:
         group.add_argument("--targets", **how)
     except argparse.ArgumentError:
         group.add_argument("--test-targets", **how)          # model caser has --targets, the T of its paper
-    add_repeats(group, "full ranking drops items that the user had, but for the target, or keeps them as rivals "
-                "(default: as the run; drop)", argparse.SUPPRESS)  # fmt: skip
+    add_repeats(group, "full ranking: drop items that the user has had, except the target, or keep them as candidates "
+                "(default: as in the run, or drop)", argparse.SUPPRESS)  # fmt: skip
     return group
 
 

@@ -17,9 +17,9 @@ from .runs import refuse_no_picture, training_data_of
 from .tables import print_distances
 
 PICTURES = {
-    "rollout": "how much of each patch has come to the token that is read",
-    "distances": "how far the heads of each block look, in numbers as well",
-    "field": "what a patch of the last block depends on, compared with convolutions",
+    "rollout": "how much of each patch reaches the token that is classified",
+    "distances": "how far the heads of each block look, also printed as numbers",
+    "field": "which patches a patch of the last block depends on, compared with convolutions",
 }
 SHOWN = 10               # test images or texts, without FILE
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         _print_classes(model.labels, model.probabilities(texts), [f"  {shortened(text)!r}" for text in texts])
         return
     data = read_images(options.file, labelled=False) if options.file else _tested(options, model, config)[:SHOWN]
-    if options.picture:                                      # first: some models have no such picture
+    if options.picture:                                      # before anything is printed: it may be refused
         from ..show import LOOKS, save
 
         picture = LOOKS[options.of](model, data, f"{model.name} of {options.run_folder}")

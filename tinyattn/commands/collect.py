@@ -1,8 +1,8 @@
 """`tinyattn collect`: the table and the picture of a sweep.
 
 Write README.md, runs.csv and runs.png of the finished runs into DIR, and name the runs that failed. Rows are sorted by
-the validation part; metrics of the test part are shown, and do not choose. A run with folds counts by the means over
-them. The exit code is 1 if any failed.
+the metric on the validation part; metrics on the test part are shown, but not used to sort. Metrics of a run with folds
+are means over its folds. The exit code is 1 if any run failed.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def _run(
         mean = (valid[0][0], statistics.mean(value for _, value in valid)) if len(valid) == len(runs) else None
         return Collected(options, by_part, valid=mean)
     try:
-        with open_regular(log) as file:                      # a pipe would be waited for
+        with open_regular(log) as file:                      # reading a pipe would never end
             lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
     except (OSError, DataError):
         lines = []

@@ -16,13 +16,13 @@ def add(command: Any, arguments: list[str]) -> None:
                    "them, n opens the notes, printing gives a PDF."),
         "check": ("does every stub fail, every solution pass?", "Run all chapters, unsolved and solved."),
         "status": ("exercises solved, tried and untouched in a folder of notebooks",
-                   "Count exercises solved, tried and untouched, and the announced time that is left, from the saved "
+                   "Count exercises solved, tried and untouched, and the estimated time left, from the saved "
                    "outputs of a folder of notebooks. Nothing is executed."),
         "grade": ("grade the submissions of a class",
                   "Grade a folder of submissions, each a folder, notebook or .py file named after its author. Answers "
-                  "are taken from the source, never from saved outputs, and run in closed-off processes. Writes a row "
-                  "for each person, and beside it FILE.answers.csv, a row for each answer, with its verdict. Run it "
-                  "again to go on after an interruption."),
+                  "are taken from the source, never from saved outputs, and run in sandboxed processes. Writes FILE, "
+                  "with a row for each person, and FILE.answers.csv, with each answer and its verdict. The same "
+                  "command resumes an interrupted one."),
     }  # fmt: skip
     commands = command.add_subparsers(dest="what", title="commands", metavar="COMMAND", required=True)
     for what, (text, description) in parts.items():
@@ -35,9 +35,9 @@ def add(command: Any, arguments: list[str]) -> None:
             part.add_argument("--chapter", nargs="+", type=int, default=[], metavar="NN",
                               help="chapters by number (default: those that are answered)")  # fmt: skip
             part.add_argument("--class", dest="people", metavar="FILE",
-                              help="rows NAME,SEED: flags notebooks with another seed")  # fmt: skip
+                              help="rows NAME,SEED: report notebooks with another seed")  # fmt: skip
             part.add_argument("--workers", type=int, default=2, metavar="N", help="processes (default: 2)")
-            part.add_argument("--unfenced", action="store_true", help="also where the system cannot close them off")
+            part.add_argument("--unfenced", action="store_true", help="run answers even without a sandbox")
         elif what == "slides":
             part.add_argument("chapters", nargs=1, type=int, metavar="NN", help="the chapter's number")
             part.add_argument("--html", metavar="FILE", help="the file to write (default: NN_name.html)")
@@ -48,11 +48,11 @@ def add(command: Any, arguments: list[str]) -> None:
             where.add_argument("--to", metavar="DIR", help="the folder to write; overwrites nothing")
             where.add_argument("--nbgrader", metavar="DIR", help="write a course folder of nbgrader instead")
             where.add_argument("--otter", metavar="DIR", help="write folders that `otter generate` reads instead")
-            part.add_argument("--seed", metavar="NUMBER", help="with numbers and planted bugs that this number draws")
+            part.add_argument("--seed", metavar="NUMBER", help="draw the numbers and planted bugs by this seed")
             part.add_argument("--class", dest="people", metavar="FILE",
                               help="rows NAME,SEED: write a folder with its seed for each person")  # fmt: skip
             part.add_argument("--update", action="store_true",
-                              help="bring mended chapters to the notebooks in DIR, and keep what was written there")
+                              help="update the chapters of the notebooks in DIR, and keep what was written there")
             part.add_argument("--solutions", action="store_true", help="with the solutions filled in")
             part.add_argument("--for", dest="audience", choices=("student", "instructor"), default="student",
                               help="instructor: with solutions, common mistakes and what to say")

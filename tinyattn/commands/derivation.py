@@ -15,8 +15,8 @@ def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("kind", nargs="?", default="product", metavar="KIND", help="default: product")
     command.add_argument("--html", metavar="FILE", help="write a page, on which arrow keys go from step to step")
     command.add_argument("--gif", metavar="FILE", help="write an animation")
-    command.add_argument("--dark", action="store_true", help="the animation, on a dark ground")
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="draws the arrays of the example")
+    command.add_argument("--dark", action="store_true", help="draw the animation on a dark background")
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the example's arrays (default: 0)")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -45,7 +45,7 @@ def add(command: Any, arguments: list[str]) -> None:
     add_candidates(command)
     add_repeats(command, "leave out the items of the history, or keep them as candidates (default: drop)")
     add_names(command)
-    text = "leave items out of histories that the model does not know, with a note, or refuse them (default: skip; "
+    text = "skip items of histories that the model does not know, with a note, or refuse them (default: skip; "
     text += "refuse for --items); an empty history gets the most popular items"
     command.add_argument("--unknown", choices=UNKNOWN, help=text)
     text = "with --users: the CSV file to write, with columns user, rank, item, score, and, with --names, name; "
@@ -164,9 +164,9 @@ def _write_many(options: argparse.Namespace) -> None:
 
 
 def _numbers_of(data: Interactions, model: Any, unknown: str) -> np.ndarray:
-    """(data.n_items,): the model's number of each item of the data, 0 for one that it does not know; a note on these.
+    """(data.n_items,): the model's number of each item of the data, 0 for unknown ones; a note counts these.
 
-    Raises ValueError where no item is known, and, with `unknown` "refuse", where one is not.
+    Raises ValueError if the model knows no item, or, with `unknown` "refuse", if it does not know all.
     """
     numbers = model.items.numbers_or_zero(data.items.ids)
     if np.all(numbers):
@@ -180,7 +180,7 @@ def _numbers_of(data: Interactions, model: Any, unknown: str) -> np.ndarray:
     counts = f"{np.sum(~keep):,} of {len(data):,} interactions are skipped: the model does not know {some}"
     if lost := data.n_users - data.where(keep).n_users:
         if not model.by_user:
-            model.popularity()                                                  # raises where it is not known
+            model.popularity()                                                  # raises if the model has none
         answer = "and get the most popular items " * (not model.by_user)
         counts += f", and {lost:,} of {data.n_users:,} users have no other, {answer}".rstrip(", ")
     print(f"note: {counts} (--unknown refuse ends here)", file=sys.stderr)

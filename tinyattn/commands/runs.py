@@ -28,7 +28,7 @@ DEFAULT_K = 10               # items of a list
 def open_run(
     options: argparse.Namespace, kind: type[Estimator] = Recommender
 ) -> tuple[Any, Any, Any, Truth | None]:
-    """A finished run's model, of this kind; and the source, data and truth of DATA, or else of its training."""
+    """-> the model of a finished run, of this kind; the source, data and truth of DATA, or else of its training."""
     _refuse_reading_nothing(options)
     model, config = open_kind(options.run_folder, kind, options.device)
     if not options.data:
@@ -96,8 +96,8 @@ def training_data_of(folder: str, model: Any, config: dict[str, Any]) -> tuple[A
 
 
 def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, Any, Any]:
-    """The history of --items or --user, in the data's ids; [user], or None if unknown to the model; the model; and the
-    history's times, or None.
+    """-> the history of --items or --user, as ids; [user], or None if the model does not know the user; the model; the
+    times of the history, or None.
     """
     if options.items is not None:
         if options.data:
@@ -147,7 +147,7 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
 
 
 def refuse_unwritable(out: str, flag: str = "--out", read: Iterable[str | Path | None] = ()) -> None:
-    """Raise ValueError where `out` cannot be written, is a directory or a device, is in `read`, or belongs to a run."""
+    """Raise ValueError if `out` cannot be written, is a directory or a device, is in `read`, or belongs to a run."""
     for path in read:
         if path is not None and is_same(path, out):
             raise ValueError(f"{flag} {out} is the file {path}, which is read: expected another one to write to")

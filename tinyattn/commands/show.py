@@ -1,8 +1,8 @@
 """`tinyattn show`: who looks at whom, as a picture or as an interactive page.
 
-Draw the attention weights for a history, by layer and head. With --html, write a page with the model's answers, what
-each rests on, and scores, weights and gradients of every token, layer and head. With --text instead of RUN, a tiny
-model learns the text on the spot.
+Draw the attention weights for a history, by layer and head. With --html, write a page with the model's predictions, the
+tokens that each depends on, and scores, weights and gradients of every token, layer and head. With --text instead of
+RUN, a tiny model is first trained on the text.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def add(command: Any, arguments: list[str]) -> None:
     add_run(command, optional=True)
     add_data(command)
     which = add_history(command)
-    prompt = "the text that a decoder reads, or an encoder, which fills the first _ (with --html)"
+    prompt = "a text for a decoder, or for an encoder, which fills the first _ (with --html)"
     which.add_argument("--prompt", metavar="TEXT", help=prompt)
     which.add_argument("--text", metavar="TEXT", help="instead of RUN: a sentence of 2 to 64 words (with --html)")
     add_names(command)

@@ -31,7 +31,7 @@ from .parser import Parser
 from .runs import refuse_empty
 
 COMMANDS_FILE, RUNS_FILE = "commands.txt", "sweep.json"
-TRAIN_OPTIONS = ("model", "preset", "data")  # of every model; `train` knows what else the chosen model has
+TRAIN_OPTIONS = ("model", "preset", "data")  # of every model; `train.flags_of` lists those of the chosen one
 LONGEST = 200                                # letters of a folder's name
 MOST = 100_000                               # runs; a larger grid is a mistake
 
@@ -39,7 +39,7 @@ MOST = 100_000                               # runs; a larger grid is a mistake
 def add(command: Any, arguments: list[str]) -> None:
     command.add_argument("grid", metavar="GRID.toml", help="the options")
     command.add_argument("--out", required=True, metavar="DIR", help="the folder of the sweep, and of its runs")
-    text = "draw N combinations at random (Bergstra & Bengio 2012) in the place of all; each runs with every seed"
+    text = "draw N combinations at random (Bergstra & Bengio 2012) instead of all; each runs with every seed"
     command.add_argument("--draw", type=int, metavar="N", help=text)
     command.add_argument("--seed", type=int, default=0, metavar="S", help="the seed of --draw (default: 0)")
 
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"{options.grid} makes a folder name of {len(name)} letters, expected at most {LONGEST}")
         _check(point, options.grid)
     try:
-        with alone_in(out):                                  # so that both files are of one grid
+        with alone_in(out):                                  # no other process may write one of the two files
             if (out / COMMANDS_FILE).exists() and not (out / RUNS_FILE).exists():
                 raise FileError(f"{out} has a {COMMANDS_FILE} that no sweep wrote: choose another --out or remove it")
             known = runs_of(out)[1] if (out / RUNS_FILE).exists() else {}
@@ -101,7 +101,10 @@ def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
 
 
 def _rename(out: Path, named: dict[str, Any], known: dict[str, Any]) -> None:
-    """Rename finished runs of an earlier grid (`known`) to their names in this one, which show other options."""
+    """Rename finished runs of an earlier grid (`known`) to their names in this one.
+
+    A name consists of the options that vary, and another grid may vary others.
+    """
     for name, point in named.items():
         old = next((other for other, was in known.items() if was == point), name)
         if old != name and RunFolder(out / old).finished and not (out / name).exists():
@@ -175,10 +178,10 @@ def _refuse_range(path: Path, name: str, value: Any) -> None:
 
 
 def _drawn(grids: list[dict[str, Any]], count: int, seed: int) -> list[dict[str, Any]]:
-    """`count` different points, of grids drawn equally often, each with every value of `seed`.
+    """`count` different points, each with every value of `seed`; for each point, a grid is drawn uniformly.
 
-    From a list a value is drawn, from a range a number: whole if both ends are, of three digits otherwise. Raises
-    ValueError for a count below 1, and where there are fewer different points.
+    A list gives one of its values. A range gives a number: a whole one if both ends are whole, otherwise one of three
+    digits. Raises ValueError for a count below 1, or if there are fewer different points.
     """
     if not 1 <= count <= MOST:
         raise ValueError(f"--draw is {count}, expected 1 to {MOST:,}")

@@ -67,7 +67,7 @@ def print_table(metrics: dict[str, Any], model: Any, on: Evaluation) -> None:
 
 
 def _titles(metrics: dict[str, Any], model: Any) -> dict[str, str]:
-    """The title of each row, in the order of a table. A baseline of the model's kind and options has no row."""
+    """The title of each row, in the order of a table. A baseline that equals the model has no separate row."""
     is_baseline = metrics.get(model.name) == metrics["model"]
     is_variant = model.name in metrics and not is_baseline
     titles = {row: row for row in ROWS if row in metrics and not (row == model.name and is_baseline)}
@@ -95,10 +95,10 @@ def print_folds(folds: dict[str, tuple[dict[str, Any], Evaluation]], model: Any)
 
 
 def notes_on(model: Any, rows: dict[str, Any], split: Any) -> list[str]:
-    """What a reader of the table should know.
+    """Warnings for a reader of the table, as lines.
 
-    Metrics that are 1 whatever the model, a model below popularity, a loss that has exploded, and a model that stopped
-    while it improved.
+    They name metrics that are 1 for any model, a model below popularity, a loss that has exploded, and a model that
+    was still improving in its last epoch.
     """
     notes, protocol = notes_on_candidates(rows["model"], split), next(iter(rows["model"]))
     mine, others = rows["model"][protocol], rows.get("popularity", {}).get(protocol, {})

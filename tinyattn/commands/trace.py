@@ -18,9 +18,9 @@ LIMIT = 60.0         # seconds; cases are small: a longer run would never end
 
 
 def add(command: Any, arguments: list[str]) -> None:
-    text = "package.module or path/to/file.py, with :FUNCTION or without, that has the kind's public name"
+    text = "package.module or path/to/file.py, and :FUNCTION unless its name is the kind's"
     command.add_argument("target", metavar="FILE:FUNCTION", help=text)
-    command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="its kind: see check --list")
+    command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="its kind (see `check --list`)")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the case (default: 0)")
     command.add_argument("--html", metavar="OUT", help="write a page that steps through it, instead of the table")
     command.add_argument("--gif", metavar="OUT", help="write an animated picture of the steps, instead of the table")

@@ -52,7 +52,7 @@ def add(command: Any, arguments: list[str]) -> None:
 
 def _named_model(arguments: list[str]) -> str:
     """The model of --model, of --preset, or of the run of --start, or the default one."""
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)     # abbreviations as in the real one
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)     # it also takes abbreviated flags
     parser.add_argument("--model", nargs="?")
     parser.add_argument("--preset", nargs="?")
     parser.add_argument("--start", nargs="?")
@@ -60,7 +60,7 @@ def _named_model(arguments: list[str]) -> str:
     if parsed.model is None and parsed.preset in PRESETS:
         return PRESETS[parsed.preset].model
     if parsed.model is None and parsed.start is not None:
-        with suppress(ValueError, KeyError):             # which opening the run explains
+        with suppress(ValueError, KeyError):             # opening the run reports the error
             return str(RunFolder(parsed.start).config()["model"])
     return parsed.model or DEFAULT
 
@@ -105,7 +105,7 @@ def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
         raise ValueError(f"model is {options.model!r}, expected {one_of(MODELS, options.model)}")
     cls: Any = MODELS[options.model]
     if options.ops != FAST:
-        options.workers = getattr(options, "workers", 1)     # debuggers do not stop in worker processes
+        options.workers = getattr(options, "workers", 1)     # breakpoints do not stop worker processes
     chosen = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
     measure = MEASURES[cls.table]
     model = cls(**measure.known_options(options) | chosen)
@@ -169,7 +169,7 @@ def _work(options: argparse.Namespace, model: Any, measure: Any) -> None:
             runs[f"fold {number}"] = _train(fold, model_of(options)[0], measure, loaded)
         finally:
             with suppress(OSError):
-                out.rmdir()                              # where a refused first fold has left it empty
+                out.rmdir()                              # succeeds only if a refused first fold left it empty
     if ranks().number == 0:
         print_folds(runs, model)
         print(f"written to {out}: {', '.join(name.replace(' ', '-') for name in runs)}")

@@ -26,7 +26,7 @@ class Batch(NamedTuple):
     users: Array              # (B,) user numbers, 0 = unknown
     targets: Array = None     # (B, L) the item that follows, 0 at padding
     negatives: Array = None   # (B, L) an item that the user never had in training, 0 at padding
-    shared: Array = None      # (B, 1, k) such items, shared by all positions of the row
+    shared: Array = None      # (B, 1, k) items that the user never had in training, for all positions of the row
     weight: Array = None      # (B, L) 1.0 at real positions, 0.0 at padding
     target_positions: Array = None   # (B, M), of BERT4Rec; `targets`, `negatives` and `weight` are then (B, M)
     times: Array = None       # (B, L) the items' times in seconds, float64, for models that read them; 0 at padding
@@ -69,8 +69,8 @@ def pad(
 ) -> Batch:  # fmt: skip
     """A batch of the newest `maxlen` items of each history, and of their times if histories have them.
 
-    Raises ValueError for an empty history, and for an item below 1, or above `n_items`, if given. A device would not
-    notice a wrong id, and would read a different row.
+    Raises ValueError for an empty history, and for an item below 1, or above `n_items`, if given. A GPU would report no
+    error for such a number, and read another row.
     """
     histories = [h[-maxlen:] for h in histories]
     timed = [h for h in histories if isinstance(h, TimedHistory)]
@@ -101,14 +101,14 @@ class Sampler:
 
     In an epoch each user comes once, in a new random order. At each position the target is the item that follows; the
     negative, if `negatives`, is uniform over the items that the user never had in training (Kang & McAuley 2018,
-    section III-E). `shared` negatives per user are drawn with replacement and used at all positions of the row. Drawing
-    one for each position would take longer than the step, and the scores of shared ones are a matrix product.
+    section III-E). `shared` negatives per user are drawn with replacement and used at all positions of the row. That is
+    faster: drawing one for each position takes longer than a step, and scores of shared ones are a matrix product.
 
-    The share `in_batch` of these is drawn from the batch's targets that the user has not had (Hidasi et al. 2016). If a
-    user has had all targets of the batch, the whole catalogue is added to them. The other negatives come from the
-    catalogue, in proportion to max(popularity, 1) to the power `popularity_power` (Hidasi & Karatzoglou 2018). Raises
-    ValueError where no user has two training items, where a user with negatives has had all items, and where a batch of
-    a single user needs negatives from other users.
+    The share `in_batch` of the shared negatives is drawn from the batch's targets that the user has not had (Hidasi et
+    al. 2016), or, if a user has had them all, from these and the whole catalogue. The other shared negatives come from
+    the catalogue, in proportion to max(popularity, 1) to the power `popularity_power` (Hidasi & Karatzoglou 2018).
+    Raises ValueError if no user has two training items, if a user with negatives has had all items, and if a batch of a
+    single user needs negatives from other users.
     """
 
     train: Interactions

@@ -13,10 +13,10 @@ _SAMPLE = 20                                        # values that decide whether
 
 
 def iso_8601(strings: np.ndarray) -> np.ndarray | None:
-    """Dates in ISO 8601 as seconds since 1970 in UTC, int64 if all are whole; None where one is no such date.
+    """Dates in ISO 8601 as seconds since 1970 in UTC, int64 if all are whole; None if one is no such date.
 
-    A zone is Z, UTC, GMT, or an offset such as +02:00; 2023/12/03 is read, too. NumPy alone would also accept "now" and
-    a month.
+    A zone is Z, UTC, GMT, or an offset such as +02:00; 2023/12/03 is read, too. The form is checked here, as NumPy
+    would also accept "now", and a month without a day.
     """
     for other, usual in ((b" UTC", b"Z"), (b" GMT", b"Z"), (b"/", b"-")):
         if np.any(strings.view(np.uint8) == other[-1]):
@@ -90,10 +90,11 @@ def by_day_or_month(strings: np.ndarray) -> np.ndarray | None:
 
 
 def in_seconds(rows: np.ndarray) -> np.ndarray:
-    """The rows of `by_day_or_month` as seconds since 1970, int64 (n,), once the whole column is there.
+    """The rows of `by_day_or_month`, of a whole column, as seconds since 1970: int64 (n,).
 
-    The day comes first where points separate the numbers, or a first number is above 12; the month comes first where a
-    second one is. Raises ValueError, with an example, where neither or both hold, and for a date that no calendar has.
+    The day comes first if points separate the numbers, or if a first number is above 12. The month comes first if a
+    second number is above 12. Raises ValueError, with an example, if neither or both hold, and for a date that does not
+    exist.
     """
     first, second, year, clock, points = rows.T
     by_day, by_month = (first > 12) | (points == 1), second > 12
@@ -120,7 +121,7 @@ def shown_date(row: np.ndarray) -> str:
 
 
 def look_like_times(values: list[str]) -> bool:
-    """Are these values of a column dates, or numbers of seconds or of their parts from 1990 to 2035?"""
+    """Are these values of a column dates, or times from 1990 to 2035 in one of the units of `unit_of`?"""
     values = [value for value in values[:_SAMPLE] if value]
     if not values:
         return False

@@ -40,7 +40,7 @@ def naming(path: Path | str) -> Iterator[None]:
 
 
 class Text(NamedTuple):
-    """A chunk of text between 0s: its bytes, and for each position the little-endian word that begins there."""
+    """A chunk of text, padded with 0 at both ends: its bytes, and the little-endian 64-bit word from each of them."""
 
     raw: np.ndarray
     words: np.ndarray
@@ -201,7 +201,8 @@ class Column:
 class Times(Column):
     """A column of times: numbers, or dates, in UTC unless they have a zone, as seconds since 1970: see `dates`.
 
-    The first field says which. The whole column decides whether the day or the month of 04/12/2023 comes first.
+    The first field decides whether they are numbers or dates, and the whole column whether the day or the month of
+    04/12/2023 comes first.
     """
 
     expected = "a finite number, nor a date such as 2023-12-03 11:17:37 or 03.12.2023"
@@ -237,8 +238,8 @@ def columns(
 ) -> None:
     """Fill the `wanted` columns, by position, of a table of `width` columns whose lines count from `first_line`.
 
-    Each chunk ends at a line end. A separator that includes a blank is any run of its bytes. Otherwise it is one byte,
-    fields are stripped of blanks, and from the first quote on the module csv reads the rest.
+    Each chunk ends at a line end. A separator that includes a blank stands for any run of its bytes. Any other is one
+    byte; then fields are stripped of blanks, and from the first quote on, the module csv reads the rest.
     Raises DataError for a line with more or fewer fields, blank lines included, and for a field that a column rejects.
     """
     runs, line, rest = b" " in separator, first_line, iter(chunks)

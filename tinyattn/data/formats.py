@@ -144,7 +144,7 @@ def _sniff_fields(separator: str, width: int, time: int | None) -> Callable[[lis
 
 
 def _sniff_sequences(head: list[str]) -> Any:
-    """Lines of different lengths, each of a different user; with a user twice, the file is a ragged table."""
+    """Lines of different lengths, each of a different user. If a user comes twice, the file is a ragged table."""
     rows = [fields for line in head if (fields := fields_of(line, ""))]
     firsts = {row[0] for row in rows}
     lengths = {len(row) for row in rows}

@@ -35,7 +35,7 @@ class GrammarChain:
         steps: dict[tuple[int, int], float] = {}
 
         def write(part: str, ways: Ways) -> Ways:
-            """Add the states of a part that is entered in these ways -> the ways in which it is left."""
+            """Add the states of a part. `ways` lead into it; returns the ways that lead out of it."""
             left: Ways = []
             for form, weight in RULES[part].items():
                 here = [(state, p * weight / sum(RULES[part].values())) for state, p in ways]
@@ -81,7 +81,7 @@ class GrammarChain:
         return _shares(before * after)
 
     def posterior(self, ids: np.ndarray, known: Sequence[str], masking: Masking) -> np.ndarray:
-        """P(token | the window, and that the token was chosen), the optimum for any model.
+        """P(token | the window, the token was chosen for prediction). No model can predict better.
 
         Shapes: ids (B, n), numbers of the V `known` characters, and V for [MASK] -> (B, n, V).
         """

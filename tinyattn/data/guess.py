@@ -39,7 +39,7 @@ def named_flag(columns: Columns, read: Mapping[str, str] | None = None) -> str:
 
 def template_flag(rows: Sequence[Sequence[str]], separator: str) -> str:
     """The `--columns` for a table without names: times by their values, then the user, then the item."""
-    places = range(min(len(rows[0]), LONGEST + 1))  # of more columns the flag is a general one
+    places = range(min(len(rows[0]), LONGEST + 1))  # for more columns, `_short` returns the general flag
     of_times = [look_like_times([row[place] for row in rows]) for place in places]
     time = of_times.index(True) if any(of_times) else None
     others = [place for place, times in enumerate(of_times) if not times]
@@ -54,7 +54,7 @@ def _short(spec: str) -> str:
 
 
 def has_times(name: str, values: Sequence[str]) -> bool:
-    """Are the values times? Numbers of a column whose name ends in id may be as large, and are no times."""
+    """Are the values times? Not those of a column whose name ends in id: ids may be as large as times."""
     return look_like_times(list(values)) and not plain(name).endswith("id")
 
 

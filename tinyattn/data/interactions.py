@@ -65,7 +65,7 @@ class Interactions:
 
     @cached_property
     def seconds(self) -> np.ndarray:
-        """(N,) float64: `times` as `in_seconds` has them. ValueError without times, and where they run backwards."""
+        """(N,) float64: `in_seconds` of `times`. Raises ValueError without times, and if they run backwards."""
         if self.times is None:
             raise ValueError("the model reads times, and these interactions have none: use data with a time column, or "
                              "--position t5, which reads places alone")  # fmt: skip
@@ -84,7 +84,7 @@ class Interactions:
 
     @property
     def identical(self) -> int:
-        """The rows that repeat an earlier one: of its user, item and time. 0 without times."""
+        """The number of rows that repeat the user, item and time of an earlier row; 0 without times."""
         if self.times is None:
             return 0
         order = np.lexsort((self.flat, self.times, self.owner))
@@ -173,7 +173,8 @@ class Interactions:
     def fingerprint(self, timed: bool = False) -> str:
         """A digest of sequences and ids, which does not depend on the file format.
 
-        Times count only by the order of each user's items; with ratings, or with `timed`, their values count, too.
+        Times determine the order of each user's items. Their values are part of the digest only with ratings, or with
+        `timed`.
         """
         digest = hashlib.sha256()
         parts = [self.flat.astype(np.int64), self.offsets.astype(np.int64), self.items.ids, self.users.ids]
@@ -318,7 +319,7 @@ def _column(frame: Any, name: Any) -> np.ndarray:
 def _array(frame: Any, name: Any) -> np.ndarray:
     try:
         return np.asarray(frame[name])
-    except Exception as error:                     # each package has its kinds, and errors
+    except Exception as error:                     # each package raises errors of other types
         raise ValueError(f"column {name} is no array of NumPy: {shortened(str(error), 300)}") from None
 
 
@@ -370,7 +371,7 @@ def _tie_rate(times: np.ndarray, flat: np.ndarray, offsets: np.ndarray) -> float
 
 
 def _ids(column: np.ndarray, what: str) -> np.ndarray:
-    """A column of ids as integers or strings. Whole floats become integers: an array with times may be of floats."""
+    """A column of ids as integers or strings. Whole floats become integers, as an array with times may hold floats."""
     exact = 2 ** min(np.finfo(column.dtype).nmant + 1, 63) if column.dtype.kind == "f" else 0
     if exact and np.all(np.abs(column) < exact) and np.all(column == np.round(column)):
         return column.astype(np.int64)             # from `exact` on, several integers share a float
@@ -405,7 +406,7 @@ def as_times(column: np.ndarray) -> np.ndarray:
         values = column.astype(str).tolist()
     if values and all(isinstance(v, str) for v in values):
         return _parsed(values)
-    if values and all(type(v) is int for v in values):             # as floats, large ones would be equal
+    if values and all(type(v) is int for v in values):             # as floats, large ones would lose digits
         column = np.array(values)
         if column.dtype.kind not in "iu":
             raise ValueError(f"time {shortened(str(max(values, key=abs)))} is no integer of 64 bits")

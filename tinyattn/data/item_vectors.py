@@ -1,4 +1,4 @@
-"""Vectors of items from elsewhere, as of their texts or images: read, and matched with a data set's items by id."""
+"""Vectors of items, such as of their texts or images: read from files, and matched by id with a data set's items."""
 
 import hashlib
 import zipfile

@@ -28,9 +28,9 @@ class LabelledTexts(Pairs):
         return {"texts": len(self), "labels": len(set(self.targets))}
 
     def split(self) -> Parts:
-        """A tenth of each label's different texts for validation, and one for testing.
+        """A tenth of each label's different texts for validation, and a tenth for testing.
 
-        Raises ValueError, naming the label, for one of fewer than three different texts.
+        Raises ValueError for a label with fewer than three different texts.
         """
         texts: dict[str, set[str]] = defaultdict(set)
         for text, label in dict(zip(self.sources, self.targets, strict=True)).items():

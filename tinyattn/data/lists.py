@@ -43,8 +43,8 @@ class ItemNames:
 def read_names(path: str | Path) -> ItemNames:
     """The names in a table whose first two columns are an item's id and its name; other columns are ignored.
 
-    The separator is the first of `::` (MovieLens' movies.dat), a TAB, `|`, `;` and a comma that line 1 contains. For
-    the last two the rules of CSV hold, with quotes. A first line whose id is a usual name of an item column
+    The separator is the first of `::` (MovieLens' movies.dat), a TAB, `|`, `;` and a comma that line 1 contains. With
+    `;` or a comma, fields may be in quotes, as in CSV. A first line whose id is a usual name of an item column
     (`names.ITEM_NAMES`) is a header. Text that is not UTF-8 is read as latin-1, MovieLens' encoding.
     Raises DataError, naming file and line, for a missing or empty file, a line of one column, and an id with two names.
     """

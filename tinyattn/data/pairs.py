@@ -85,7 +85,7 @@ def read_pairs(path: str | Path) -> Pairs:
 
 
 def pairs_in(path: str | Path, expected: str) -> Iterator[list[str]]:
-    """The two fields of each line. Raises DataError as `read_pairs`, with what is `expected` of a line."""
+    """The two fields of each line. Raises DataError as `read_pairs`; `expected` describes a line, for the message."""
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != 2 or not all(fields):

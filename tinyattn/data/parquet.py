@@ -29,7 +29,7 @@ def csv_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
                 raise DataError("no columns of single values")
             header = io.StringIO()
             csv.writer(header, lineterminator="\n").writerow(names)
-            begin = header.getvalue().encode()               # in one piece with rows, which show what it names
+            begin = header.getvalue().encode()               # joined to the first rows: the format is detected by both
             for batch in table.iter_batches(_ROWS, columns=names):
                 yield begin + _lines(batch)
                 begin = b""

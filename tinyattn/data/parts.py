@@ -1,4 +1,4 @@
-"""Data in three parts: training, validation, which chooses the epoch, and test."""
+"""Data in three parts: for training, for validation (which chooses the epoch), and for testing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from ..random import Stream, generator
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of data of any kind that has a length, and a plural noun for its rows, `what`. A part may be None."""
+    """The parts of data of any kind. It has a length, and `what`, a plural noun for its rows. A part may be None."""
 
     train: Any
     valid: Any = None
@@ -23,7 +23,7 @@ class Parts:
 
 
 def tenths(n: int, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The numbers 0 to n - 1 in three sorted parts, drawn by n alone; the last two hold a tenth each.
+    """The numbers 0 to n - 1 in three sorted parts, random but determined by n; the last two hold a tenth each.
 
     Shapes: -> (a,), (b,), (b,), with b at least 1. Raises ValueError, naming `what`, for n below 3.
     """

@@ -56,8 +56,8 @@ def lists(flat: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndar
 class Rated:
     """What a model keeps of its training ratings, beside its parameters.
 
-    Times are in the data's unit. N(u), the items that user u has rated, has an item as often as u rated it; for a user
-    without ratings it holds 0, padding.
+    Times are in the data's unit. N(u) lists the items that user u has rated, an item once for each of u's ratings of
+    it; for a user without ratings it holds 0, padding.
     """
 
     scale: np.ndarray         # (3,) mean, least and greatest rating

@@ -45,7 +45,7 @@ class RatingSplit:
 
 
 def by_user(data: Interactions, seed: int = 0) -> np.ndarray:
-    """(N,): rank of each rating among its user's, by time, 0 to 1. The newest of every user are predicted."""
+    """(N,): rank of each rating among those of its user, by time, 0 to 1. Every user's newest ones are predicted."""
     place = np.arange(len(data)) - np.repeat(data.offsets[:-1], data.lengths)
     return (place + 1) / np.repeat(data.lengths, data.lengths)
 

@@ -178,7 +178,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def _opened(path: Path) -> Any:
-    """The file, or a temporary copy of standard input: Parquet is not read from its beginning to its end."""
+    """The file, or a temporary copy of standard input, in which a reader of Parquet can move back and forth."""
     if path != STDIN:
         return open_regular(path)
     copy = tempfile.SpooledTemporaryFile(_IN_MEMORY)         # noqa: SIM115, `pieces` closes it

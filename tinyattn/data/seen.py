@@ -24,7 +24,7 @@ class Seen:
 
     def any_without(self, users: np.ndarray, items: np.ndarray) -> bool:
         """Has one of `users` had all of `items`, which are distinct?"""
-        may = users[self.counts[users] >= len(items)]                # few: the others have not had so many
+        may = users[self.counts[users] >= len(items)]                # few users have had so many items
         return bool(np.any(np.all(self.has(may[:, None], items), axis=1)))
 
     def draw_unseen(
@@ -32,7 +32,7 @@ class Seen:
     ) -> np.ndarray:
         """For each entry of `users` an item that this user has not had, by rejection sampling.
 
-        `draw(n)` returns n items, by default uniform over the catalogue. It never ends if a user has had all items.
+        `draw(n)` returns n items, by default uniform over the catalogue. It never ends for a user who has had them all.
         """
         drawn = np.zeros(users.shape, dtype=np.int64)
         places = np.arange(len(users))

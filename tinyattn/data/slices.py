@@ -23,7 +23,8 @@ def rows_of_step(rows: int | np.ndarray, steps: int, seed: int, step: int) -> np
 def cut(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:
     """Row numbers, longest first, in the fewest slices of equally many tokens, about `tokens` or fewer each.
 
-    A slice is padded to its longest row. It is cut again where that saves the most padding, if more than SLICE_COST.
+    A slice is padded to its longest row. It is cut in two where that saves the most padding, as long as it saves more
+    than SLICE_COST positions.
     """
     order = np.argsort(-lengths, kind="stable")
     lengths = lengths[order]

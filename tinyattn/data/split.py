@@ -54,7 +54,7 @@ class Split:
 
     @property
     def tested(self) -> str:
-        """The tested part, in words, with the targets that a user had before, or that no model can predict."""
+        """The tested part, in words, with counts of targets that the user had before or that no model can predict."""
         _, items = self.relevant
         new = int(np.sum(~np.isin(items, self.train.flat)))
         if self.targets == "all":
@@ -127,10 +127,12 @@ def by_time(data: Interactions, at: float | str = 0.9, until: float | str = 1.0)
     """Split at the moment T up to which the share `at` of all interactions take place, or just before a date.
 
     Users with an interaction after T, and two or more up to T, are evaluated: the first one after T is the test item,
-    the last one up to T the validation item. Everything else up to T, of all users, is for training. What follows, up
-    to the share or date `until`, is the window, all of whose items may be targets (`Split.measured`). Of the splits
-    that Gusak et al. (2025, Time to Split) compare, this is the one with a global moment, the first item as target and
-    the last training item for validation; the share is theirs. No model knows an item that first occurs after T.
+    the last one up to T the validation item. Everything else up to T, of all users, is for training. Interactions after
+    T, up to the share or date `until`, are the window; all of its items may be targets (`Split.measured`). No model
+    knows an item that first occurs after T.
+
+    Gusak et al. (2025, Time to Split) compare such splits; this is the one with a global moment, the first item as
+    target and the last training item for validation. The default share is theirs, too.
 
     Raises ValueError for data without times, an invalid share or date, an empty window, and where no user has
     interactions on both sides.
@@ -240,7 +242,7 @@ SPLITS = _Splits({"leave-one-out": leave_one_out, "time": by_time})
 
 
 def _last_two_apart(data: Interactions, long: np.ndarray, left_out: dict[str, int]) -> Split:
-    """For users in `long` (n_users,), boolean, the last item is for testing, the one before for validation."""
+    """For users where `long` (n_users,) is True, the last item is for testing, the one before it for validation."""
     ends = data.offsets[1:]
     keep = np.ones(len(data), dtype=bool)
     keep[ends[long] - 1] = keep[ends[long] - 2] = False

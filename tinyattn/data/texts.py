@@ -116,7 +116,7 @@ class TextSampler:
     def whole(self) -> TextBatch:
         """The whole text: each target counts once, where possible with at least half a window of context.
 
-        Windows begin half a window apart; all targets count in the first, and those of the second half in the others.
+        Windows begin half a window apart. All targets of the first window count; of each later one, its second half.
         """
         return self._covering(len(self.tokens) - 1 - self.width, max(1, self.width // 2))
 

@@ -23,7 +23,7 @@ class TimedHistory:
             raise ValueError(f"{len(self.seconds):,} times for {len(self.items):,} items, expected one each")
         before, after = self.seconds[:-1], self.seconds[1:]
         ends = (float(self.seconds[0]), float(self.seconds[-1])) if len(self.seconds) else ()
-        if not ((after >= before).all() and all(map(math.isfinite, ends))):      # a batch makes many: the quick look
+        if not ((after >= before).all() and all(map(math.isfinite, ends))):      # cheap, as a batch makes many of them
             refuse_backwards(self.seconds, after - before)
 
     def __len__(self) -> int:
@@ -47,5 +47,5 @@ def refuse_backwards(seconds: np.ndarray, steps: np.ndarray) -> None:
 
 
 def in_seconds(times: np.ndarray) -> np.ndarray:
-    """Times as float64: in seconds where their unit shows (`unit_of`), else as they are. Shapes: (n,) -> (n,)."""
+    """Times as float64, in seconds if `unit_of` recognises their unit, else unchanged. Shapes: (n,) -> (n,)."""
     return times.astype(np.float64) / (unit_of(times) or 1.0)

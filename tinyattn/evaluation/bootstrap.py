@@ -11,7 +11,7 @@ from ..random import Stream, generator
 DRAWS = 2000             # resamples of the users
 LEVEL = 0.95
 T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}     # Student's t, two-sided 95 %, by degrees of freedom
-_NUMBERS_AT_ONCE = 60_000      # arrays of half a megabyte: the system takes larger ones back each time
+_NUMBERS_AT_ONCE = 60_000      # half a megabyte an array: memory of larger ones is returned to the system each time
 
 
 class Difference(NamedTuple):

@@ -74,10 +74,10 @@ class WholeRows(LazyScores):
 
 
 class SharedScores(LazyScores):
-    """Scores that histories share except for a few items: they are ranked without rows of scores.
+    """Scores that are the same for all histories, except for a few items, so that no rows of scores are needed.
 
-    The score of item i in group g is base[i], divided by each of divisors[:, g], or the entry of `values` for
-    i and g. Division by a positive number keeps the order, so one sorted base serves all groups.
+    The score of item i in group g is base[i], divided by each of divisors[:, g], or, if `keys` has i and g, the entry
+    of `values`. Division by a positive number keeps the order, so one sorted base serves all groups.
     """
 
     def __init__(

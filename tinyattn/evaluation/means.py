@@ -8,7 +8,7 @@ import numpy as np
 
 from .bootstrap import t_95
 
-CHANCE = 0.05           # a difference with a smaller p is one between the models, and not between seeds
+CHANCE = 0.05           # a difference with a smaller p is attributed to the models, not to the seeds
 _POINTS = 2000          # of the midpoint rule for p
 
 
@@ -26,7 +26,7 @@ def compare_means(values: Sequence[float], others: Sequence[float], paired: bool
 
     `paired` compares values of the same seeds: s² = var(values - others) / n, with n - 1 degrees of freedom. Otherwise
     variances may differ: s² = Σ var / n, with the degrees of freedom (Σ var / n)² / Σ (var / n)² / (n - 1), rounded
-    down (Welch 1947, eq. 28). A single value is taken as exact: that of a model without chance.
+    down (Welch 1947, eq. 28). A single value counts as exact, as it comes from a model without randomness.
     Raises ValueError if neither has two values, or if paired ones differ in number.
     """
     if paired and len(values) != len(others):
@@ -44,7 +44,10 @@ def compare_means(values: Sequence[float], others: Sequence[float], paired: bool
 
 
 def two_sided(t: float, freedom: int) -> float:
-    """P(|T| > t) of Student's t, ∫ cosⁿ⁻¹ from arctan(t / √n) to π/2 over its value from 0: T = √n tan θ. 1 for NaN."""
+    """P(|T| > t) of Student's t: ∫ cosⁿ⁻¹ from arctan(t / √n) to π/2, divided by that from 0, as T = √n tan θ.
+
+    1 for NaN.
+    """
     if math.isnan(t):                                            # 0 / 0: equal values that do not vary
         return 1.0
     begin = math.atan(t / math.sqrt(freedom))

@@ -21,8 +21,8 @@ def linear_probe(
 ) -> Probed:
     """W = (XᵀX / N + λ I)⁻¹ XᵀY / N, with Y one-hot: least squares in closed form, with nothing to tune.
 
-    λ = 0.001; X is centred and has a column of ones. The control is trained and tested on labels shuffled by `seed`: up
-    to chance its accuracy is no better than that of the commonest label.
+    λ = 0.001; X is centred and has a column of ones. The control is trained and tested on labels shuffled by `seed`:
+    except by chance, it is no better than a guess of the commonest label.
     Shapes: train (N, D), labels (N,), test (M, D), test_labels (M,). Raises ValueError for shapes that do not fit, and
     for fewer than two different labels.
     """

@@ -25,7 +25,7 @@ from .lazy import SCORES_AT_ONCE, LazyScores, Score, WholeRows
 from .ranking import all_ranks, hit_rate, metrics, ndcg, ndcg_of_several, ranks, recall, reciprocal_rank
 
 PROTOCOLS = ("full", "uni100", "pop100")
-_NO_WORD = re.compile(r"[ \t\r\n,]|^[#\ufeff]")         # in an id that a line of candidates cannot hold
+_NO_WORD = re.compile(r"[ \t\r\n,]|^[#\ufeff]")         # ids with these cannot be in a line of candidates
 USERS_AT_ONCE = 8192             # bounds the memory of histories, states and pairs
 
 
@@ -77,7 +77,7 @@ def metrics_of_users(
     sampled: dict[str, np.ndarray] | None = None,
     users: np.ndarray | None = None,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """The metrics of the test stage before they are averaged: as `evaluate`, with (evaluated users,) for a mean."""
+    """The metrics of the test stage for each user: as `evaluate`, with arrays (evaluated users,) instead of means."""
     if split.targets == "all":
         return {"full": of_several(score, split, ks, users)}
     named = (("hr", hit_rate), ("ndcg", ndcg))
@@ -306,7 +306,7 @@ def read_candidates(path: Path, split: Split) -> np.ndarray:
 
 
 def as_floats(scores: np.ndarray) -> np.ndarray:
-    """A copy that can hold -inf: counts are scores, too."""
+    """A copy as floats, which can hold -inf: scores may be integers, as counts are."""
     return np.array(scores, np.result_type(scores, np.float32))
 
 

@@ -106,12 +106,12 @@ def _gains(scores: np.ndarray, relevant: np.ndarray, of_place: np.ndarray) -> np
     for i, row in enumerate(scores):
         ordered, items = np.sort(-row), -row[relevant[i]]
         first, end = np.searchsorted(ordered, items, "left"), np.searchsorted(ordered, items, "right")
-        sums[i] = np.sum((below[end] - below[first]) / (end - first))            # the places of each one's group
+        sums[i] = np.sum((below[end] - below[first]) / (end - first))            # the mean gain of each one's ties
     return sums
 
 
 def _relevant_items(relevant: np.ndarray) -> np.ndarray:
-    """(B,): how many there are in each row."""
+    """(B,): the number of relevant items of each row. Raises ValueError for a row without any."""
     count = np.sum(relevant, axis=1)
     if not np.all(count):
         raise ValueError(f"row {int(np.argmin(count))} has no relevant item: its recall and NDCG are not defined")

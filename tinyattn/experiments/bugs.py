@@ -46,7 +46,7 @@ BY_RULE = {f"mutant-{i}": mutant for i, mutant in enumerate(MUTANTS, 1)}      # 
 
 
 def _bugs() -> dict[tuple[str, str], Bug]:
-    """The bugs by (kind, name). Softmax's are planted in softmax, and not once more in attention."""
+    """The bugs by (kind, name). Bugs of softmax are planted in softmax alone, though the zoo has them in both."""
     of_softmax = {bug.says for bug in ZOO["softmax"].BUGS}
     every = ((kind, bug) for kind in KINDS for bug in ZOO[kind].BUGS if not bug.convention)
     known = {(kind, bug.name): bug for kind, bug in every if kind != "attention" or bug.says not in of_softmax}
@@ -157,7 +157,7 @@ def is_whole(run: dict[str, Any]) -> bool:
 
 # what the runs say
 class Outcome(NamedTuple):
-    """What a bug did on one dataset. `cost` is the share of the right NDCG@10 that is lost, 1 for a failed run."""
+    """The effect of a bug on one dataset. `cost` is the share of the right NDCG@10 that is lost, 1 for a failed run."""
 
     verdict: str                                  # a key of VERDICTS
     cost: float
@@ -222,7 +222,7 @@ def checks(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def counts(results: Results, data: str) -> dict[str, Counter[str]]:
-    """The number of bugs by verdict: of the zoo's with a wrong gradient, of its others, and of mutants by rule."""
+    """The number of bugs by verdict, for three groups: the zoo's with a wrong gradient, its others, mutants by rule."""
     counted = {name: Counter[str]() for name in ("wrong gradient", "right gradient", "mutants by rule")}
     for (_, name), (result, runs) in outcomes(results, data).items():
         side = "mutants by rule" if name in BY_RULE else "wrong gradient" if is_wrong(runs) else "right gradient"

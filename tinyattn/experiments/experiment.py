@@ -108,8 +108,8 @@ class Experiment:
     pictures: "Callable[[Experiment, Results], dict[str, Picture]] | None" = None    # beside the page, by file name
     also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> more JSON of a run
     is_whole: Callable[[dict[str, Any]], bool] | None = None     # is the JSON of `also` complete?
-    # (row, model, split, train_and_measure) -> JSON of a run. It calls the last of these; if that raises, the JSON may
-    # have "failed", the error, in place of metrics.
+    # (row, model, split, train_and_measure) -> JSON of a run. It calls the last one; if that raises, the JSON may
+    # have the error as "failed" instead of metrics.
     within: Callable[[Row, Any, Any, Callable[[], dict[str, Any]]], dict[str, Any]] | None = None
     norms: bool = False                 # does the page need gradient norms? Old files have none
     seeds: int = 2
@@ -132,7 +132,7 @@ class Experiment:
         return {name: picture for name, picture in pictures.items() if has_something(picture)}
 
     def runs(self) -> list[tuple[str, int]]:
-        """(row, seed) of every run: by `late`, then seed by seed, then as `rows`; one for a model without a seed."""
+        """(row, seed) of every run, in order of `late`, of the seed, and of `rows`. A model without a seed has one."""
         wanted = {key: (row.seeds or row.times * self.seeds) if self.is_trained(key) else 1
                   for key, row in self.rows.items()}  # fmt: skip
         turns = [(key, turn) for turn in range(max(wanted.values())) for key in self.rows if turn < wanted[key]]

@@ -50,7 +50,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], int, tuple[str, ...]]] = {
     "mamba": ("Mamba", {"mixer": "mamba", "position": "none"}, 24, ("size", "size", "size", "no", "yes")),
     "delta": ("Gated DeltaNet", {"mixer": "delta", "position": "none"}, 17, ("size", "size", "size", "no", "yes")),
 }  # fmt: skip
-ONLY = {"delta": ("recall-2", "recall-8")}      # came later, and was tried on what it is for
+ONLY = {"delta": ("recall-2", "recall-8")}      # added later, and tried only on the tasks that it was designed for
 RULES = list(dict.fromkeys(type(task) for _, task in TASKS.values()))       # in the order of the theory
 
 FIRST = f"""

@@ -11,7 +11,7 @@ from ..evaluation import ndcg, over_samples, paired_difference
 from .experiment import Runs
 
 K = 5
-RANKS = "ABCDEFGHIJKLMNOPQRST"   # a user's rank as a letter: A is 1, T is 20; a point is any larger rank
+RANKS = "ABCDEFGHIJKLMNOPQRST"   # a user's rank as a letter: A is 1, T is 20; a point stands for any larger rank
 KINDS = ("<u1", "<u2", "<u4")    # types of item numbers
 
 
@@ -63,7 +63,7 @@ def _over_seeds(differences: np.ndarray) -> str:
 
 
 def letters(ranks: np.ndarray) -> str:
-    """A letter of RANKS for each user; users in a row whose ranks are larger are a point, or their number.
+    """A letter of RANKS for each user. A user with a larger rank is a point; several in succession are their number.
 
     A fractional rank, of ties, is rounded up.
     """
@@ -88,7 +88,7 @@ def packed(lists: np.ndarray) -> str:
 
 
 def unpacked(text: Any) -> np.ndarray:
-    """The lists (users, k) that `packed` wrote; older versions wrote JSON or no zlib. Raises ValueError otherwise."""
+    """The lists (users, k) that `packed` wrote, or older versions, as JSON or without zlib. ValueError otherwise."""
     if isinstance(text, list):
         lists = np.array(text)
     else:

@@ -80,9 +80,9 @@ def carry_out(
     Rows whose data is not in `folder` are left out, with a message. Each run has one process and one thread, and trains
     on `device`. An interrupted run continues from its checkpoint, here or on another machine; its file lists every
     machine and device. A failing run is reported; the others go on, and the first error is raised at the end.
-    Raises ValueError for an unusable device, and where seconds are compared for any but the CPU; WorkerKilledError
-    where a run is killed. Raises FileError, before any run, without data for any row, for files that `results_of`
-    refuses, and where `out` cannot be written or is in use.
+    Raises ValueError for an unusable device, and for any but the CPU if the experiment compares seconds;
+    WorkerKilledError if a run is killed. Before any run, raises FileError if no row has data, for files that
+    `results_of` refuses, and if `out` cannot be written or is in use.
     """
     device_name(device)
     if experiment.alone and device != "cpu":
@@ -112,7 +112,7 @@ def carry_out(
         arguments = experiment, key, folder, seed, known.get(experiment.rows[key].data), file_of(out, key, seed), device
         tasks.append((f"{key}, seed {seed}", arguments))
     for key, seed in set(runs) - set(to_do):
-        _clear(_work_of(file_of(out, key, seed)))            # left where a run was killed after writing its file
+        _clear(_work_of(file_of(out, key, seed)))            # a run may have been killed after it wrote its file
     shown = {"total": len(tasks), "unit": "run", "leave": True}
     with alone_in(out), progress_bar(False, **shown) as bar, _processes(jobs, begin) as pool:
         for name, future in _side_by_side(pool, jobs, tasks):
@@ -141,8 +141,8 @@ def _refuse_unwritable(out: Path) -> None:
 
 @contextmanager
 def _processes(jobs: int, begin: Callable[[], None] | None) -> Iterator[ProcessPoolExecutor]:
-    """A pool of processes. Where the body raises, as by Ctrl-C, each process is interrupted, saves its step and ends;
-    at a second Ctrl-C they are killed."""
+    """A pool of processes. If the body raises, as by Ctrl-C, each process is interrupted, saves its step and ends.
+    A second Ctrl-C kills them."""
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare, (begin,)) as pool:
         try:
@@ -160,7 +160,7 @@ def _processes(jobs: int, begin: Callable[[], None] | None) -> Iterator[ProcessP
 
 
 def _prepare(begin: Callable[[], None] | None) -> None:
-    """Set a process up: one thread; Ctrl-C only stops training, which saves its step; end with the parent."""
+    """Set a process up: it has one thread, ignores Ctrl-C except in training, and ends with its parent."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -181,7 +181,7 @@ def _side_by_side(
 ) -> Iterator[tuple[str, Future[None]]]:
     """Yields the name and the future of each task, (name, arguments of `_run`), as it ends.
 
-    The pool gets at most `jobs` tasks at a time: after an interruption it would still begin those that wait.
+    The pool gets at most `jobs` tasks at a time, because after an interruption it would still begin waiting ones.
     """
     waiting: dict[Future[None], str] = {}
     coming = iter(tasks)
@@ -247,7 +247,7 @@ def _run(
 
     within = experiment.within
     measured = train_and_measure() if within is None else within(row, model, loaded.split, train_and_measure)
-    # another machine may have begun the first epoch here
+    # after a change of machines the first epoch is left out: the other machine may have begun it
     paces = paces[1:] if machines[1:] else [epoch["seconds"] for epoch in history]
     write_json(path, {
         "row": _identity(row, seed),
@@ -271,7 +271,10 @@ def _work_of(path: Path) -> Path:
 
 
 def _starts(work: Path, machine: dict[str, Any]) -> list[dict[str, Any]]:
-    """The machines of a run, each once, this one last; without a checkpoint only it. FileError for a damaged file."""
+    """The machines of a run, each once, this one last; without a checkpoint this one alone.
+
+    Raises FileError for a damaged file.
+    """
     path = work / STARTS
     known = read_json(path) if path.exists() and (work / CHECKPOINT).exists() else []
     if not isinstance(known, list) or not all(map(is_machine, known)):

@@ -17,7 +17,7 @@ OF_DATA: dict[str, dict[str, Any]] = {
     "ml-1m": {"dropout": 0.2, "epochs": 200, "patience": 15},
     "games": {"dropout": 0.5, "epochs": 100, "patience": 8},     # five times as many steps an epoch
 }
-LEFT_OUT = {("games", "bert4rec")}                               # slow, and nothing published beside it
+LEFT_OUT = {("games", "bert4rec")}                               # slow, and without a published value
 TWO_SEEDS = {"bert4rec"}                                         # half an hour a run, and tied with no other row
 
 # key: title, model, options, HR@10 and NDCG@10 published on ml-1m and on games, minutes on ml-1m and games

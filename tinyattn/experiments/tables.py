@@ -56,7 +56,7 @@ def table(
 
 
 def _seeds(runs: Runs) -> str:
-    """The number of runs, and of those that used a GPU at any time."""
+    """The number of runs, and how many of them used a GPU at any time."""
     there = sum(any("device" in machine for machine in machines_of(run)) for run in runs)
     return (f"{len(runs)}" if runs else "to come") + (f", {there} on a GPU" if there else "")
 
@@ -80,9 +80,9 @@ def figures(experiment: Experiment, results: Results) -> list[str]:
 
 
 def compare(experiment: Experiment, results: Results, one: str, other: str, column: Column) -> Comparison | None:
-    """The mean of one row minus the other's, paired by seed where both have the same seeds.
+    """The mean of one row minus the other's, paired by seed if both have the same seeds.
 
-    None where a trained row has a single seed, or both rows are without chance.
+    None if a trained row has a single seed, or if no row is trained.
     """
     pair = (one, other)
     if any(len(results[key]) < 2 and experiment.is_trained(key) for key in pair):
@@ -146,7 +146,7 @@ def minutes(runs: Runs) -> str:
 
 
 def pace(runs: Runs) -> tuple[float, str] | None:
-    """Seconds an epoch of the quickest run, and its device: "", the CPU, before others. None without known seconds."""
+    """Seconds an epoch of the quickest run, on the CPU if there is one, and its device, "" for the CPU; or None."""
     paces = [(run["epoch_seconds"], run["machine"].get("device", "")) for run in runs if run["epoch_seconds"]]
     return min(paces, key=lambda run: (run[1] != "", run[0]), default=None)
 

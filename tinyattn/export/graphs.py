@@ -70,7 +70,7 @@ def _histories(model: NeuralRecommender, count: int) -> tuple[np.ndarray, np.nda
 
 
 class Record(NamedTuple):
-    """The operators of one run of the network, its scores, and the state whose products with a table they are."""
+    """The operators of one run of the network, its scores, and the state, if scores are its products with a table."""
 
     nodes: list[Node]
     scores: Value
@@ -136,7 +136,7 @@ class Writer:
         return self.file()
 
     def add(self, operator: str, inputs: list[str], output: str, **how: Any) -> None:
-        """Each has a name: ONNX Runtime 1.21 gives those without one the same."""
+        """Add an operator. It has a name, as ONNX Runtime 1.21 gives all operators without one the same name."""
         self.nodes.append(self.onnx.helper.make_node(operator, inputs, [output], name=output, **how))
 
     def input(self, a: Any, b: Any, computed: set[str]) -> str:
@@ -184,7 +184,7 @@ class Writer:
         return self.size_names[times]
 
     def repeated(self, a: np.ndarray, b: np.ndarray) -> str:
-        """An array that is constant along each axis whose size depends on the number of histories: stored once."""
+        """Store an array once that is constant along the axes whose size depends on the number of histories."""
         once = tuple(slice(0, 1) if n != m else slice(None) for n, m in zip(a.shape, b.shape, strict=True))
         if not np.array_equal(a[once], b[once]) or any(np.any(x != x[once]) for x in (a, b)):
             raise NoGraphError("a constant depends on the number of histories")

@@ -21,7 +21,7 @@ from .values import HERE, Content, NoGraphError, Value, apply, cast, get, put, r
 
 
 class ViewMap(NamedTuple):
-    """How a view's content is made from its base's (reshape, transpose), and back."""
+    """Functions that make a view's content of its base's (by reshape or transpose), and the base's of the view's."""
 
     forward: Callable[[Content], Content]
     inverse: Callable[[Content], Content]
@@ -39,7 +39,7 @@ class Recorded:
         self._of = of                                        # (x, key): this is x[key]; or (x, a ViewMap of x)
         self._rows: dict[int, Content] = {}                  # rows of the first axis written since `_content`
         self._writes = 0                                     # number of writes, where `_of` is None
-        # (the base's `_writes` when a view was last written, the content written): valid while no one else writes
+        # (the base's `_writes` when a view was last written, the content written): valid until the next write
         self._written: tuple[int, Content] | None = None
 
     @property

@@ -16,8 +16,8 @@ from ..models.parameters import PREFIX
 def about(model: Estimator) -> dict[str, str]:
     """The metadata of a file: the model, its options, and the ids of items, in order.
 
-    The item of number i, 1, 2, 3, ..., is entry i - 1 of `items`; entry i - 1 of `counts`, where there is one, is how
-    often it was in the training data. A model with a vector for each user has `users`, too.
+    Item i (counted from 1) is entry i - 1 of `items`. Entry i - 1 of `counts`, if the model has it, is the number of
+    its training interactions. A model with a vector for each user has `users`, too.
     """
     named = [what for what in model.vocabularies if what == "items" or f"{PREFIX}{what}" in model.arrays()]
     metadata: dict[str, Any] = {"options": model.identity()}

@@ -20,7 +20,7 @@ class OfImages(InTenths):
 
     def add_data(self, command: Any) -> None:
         group = add_images(command, "and labels (N,)")
-        text = "the run of an image model, whose answers --distil learns (or FILE has them as array `teacher`)"
+        text = "the run of an image model whose answers --distil learns (default: the array `teacher` of --images)"
         group.add_argument("--teacher", metavar="RUN", help=text)
         text = "the run of a beit, whose encoder a vit starts from"
         group.add_argument("--start", metavar="RUN", help=text)

@@ -37,7 +37,10 @@ class OfInteractions(Measure):
         add_world(command)
 
     def read(self, options: argparse.Namespace) -> tuple[Source, Interactions, Truth | None]:
-        """Raises ValueError for data of a single user, and for standard input of several ranks. A note on it."""
+        """Raises ValueError for data of a single user, and for several ranks that read standard input.
+
+        Prints a note that standard input cannot be read again.
+        """
         if STDIN in self.source(options).paths:
             if ranks().size > 1:
                 raise ValueError("standard input reaches a single process of mpiexec: expected DATA in files")
@@ -84,16 +87,16 @@ class Ranking(OfInteractions):
 
     def add_data(self, command: Any) -> None:
         super().add_data(command)
-        text = "a finished run to start from: its options, and the rows of the items and users that DATA shares with it"
+        text = "a finished run to start from, with its options, and its embeddings of items and users that are in DATA"
         command.add_argument("--start", metavar="RUN", help=text)
-        text = "vectors of items, as of texts or images, which a linear map makes embeddings of, also of items that "
-        text += "training lacks: .npz with ids and vectors, or .npy with a row for each item in ascending order of ids"
+        text = "vectors of items, such as of texts or images; a linear map makes embeddings of them, also for items not"
+        text += " in training: .npz with ids and vectors, or .npy with a row for each item in ascending order of ids"
         command.add_argument("--item-vectors", metavar="FILE", help=text)
-        text = "with --item-vectors: embeddings of ids beside what is made of vectors, or in their place"
+        text = "with --item-vectors: add embeddings of ids to those made of vectors (default), or use the vectors alone"
         command.add_argument("--id-embeddings", action=argparse.BooleanOptionalAction, default=True, help=text)
 
     def read(self, options: argparse.Namespace) -> tuple[Source, Interactions, Truth | None]:
-        """Item vectors, too. Raises ValueError for those that do not fit the data."""
+        """Also reads item vectors. Raises ValueError for vectors that do not fit the data."""
         source, data, truth = super().read(options)
         if options.item_vectors is not None:
             options.vectors = ItemVectors.read(options.item_vectors, data.items)
@@ -105,9 +108,9 @@ class Ranking(OfInteractions):
         return super().split(data if options.item_vectors is None else options.vectors.joined(data), options)
 
     def known_options(self, options: argparse.Namespace) -> dict[str, Any]:
-        """Those of the run of --start. Raises ValueError where it, or the model, is not trained by steps.
+        """The options of the run of --start.
 
-        And where the model takes no item vectors.
+        Raises ValueError if that run or the model is not trained by steps, or if the model takes no item vectors.
         """
         takes = [name for name, kind in MODELS.items() if getattr(kind, "takes_vectors", False)]
         if options.item_vectors is not None and options.model not in takes:
@@ -155,11 +158,11 @@ class Ranking(OfInteractions):
         text += " moment, and time:SHARE..SHARE and time:DATE..DATE a window (default: leave-one-out)"
         group = add_evaluation(command)
         group.add_argument("--split", type=_split, default="leave-one-out", metavar="NAME", help=text)
-        text = "with a split by time: N windows after its moment; for each a model is trained on all that precedes it"
+        text = "with a split by time: N windows after its moment; for each, a model is trained on what precedes it"
         group.add_argument("--folds", type=int, metavar="N", help=text)
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
-        """Raises ValueError for --negatives without a sampled protocol or that is a file, and --folds without time."""
+        """Raises ValueError for --negatives that is a file or has no sampled protocol, and for --folds without time."""
         if getattr(options, "folds", None) is not None:
             refuse_folds(options.split, options.folds)
         for name, value in RANKING.items():
@@ -176,10 +179,10 @@ class Ranking(OfInteractions):
         more = {name: getattr(options, name) for name in ("negatives", "test_targets", "repeats")}
         usual = {"negatives": None, "test_targets": "first", "repeats": "drop"}
         more = {name: value for name, value in more.items() if value not in (None, usual[name])}
-        if options.item_vectors is not None:    # its file may get others
+        if options.item_vectors is not None:    # the digest shows a changed file
             beside = "" if options.id_embeddings else ", no id embeddings"
             more["item_vectors"] = f"{Path(options.item_vectors).resolve()} (read: {options.vectors.digest()}{beside})"
-        if options.start is not None:           # its folder may get another model
+        if options.start is not None:           # the digest shows that the folder has another model
             more["start"] = f"{Path(options.start).resolve()} (learned: {start_of(options).digest()})"
         return {"at": list(options.at)} | kept | more
 
@@ -207,7 +210,7 @@ class Ranking(OfInteractions):
 
 
 def as_requested(split: Any, options: argparse.Namespace, measured: dict[str, Any]) -> Any:
-    """The split with the targets and candidates of the command line, or else those of a run."""
+    """The split with the targets and candidates of the command line, or else with those of the run."""
     if not isinstance(split, Split):
         return split
     usual = {"test_targets": "first", "repeats": "drop"}

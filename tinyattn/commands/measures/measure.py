@@ -20,7 +20,7 @@ class Measure(Protocol):
     """How the data of a kind of model is read and split, and its metrics; `Estimator.table` names a model's measure."""
 
     does: str                # what its models do: "model NAME ..."
-    queried_by: str            # the command (of COMMANDS) that queries its models; "" where only `evaluate` does
+    queried_by: str          # the command that queries its models; "" where only `evaluate` does
     sources: Any             # the class of its sources, which has `from_config`
     splits: Splits           # by the names that config.json uses
     parts: Sequence[str]     # keys of its metrics: every run has at least one of them
@@ -49,7 +49,7 @@ class Measure(Protocol):
         return fingerprint
 
     def known_options(self, options: argparse.Namespace) -> dict[str, Any]:
-        """The model's options before those that flags name: of --preset, if there is one."""
+        """The options of --preset, if it is given; flags override them."""
         return preset_options(options.preset, options.model)
 
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Measure(Protocol):
         return {}
 
     def kept_rows(self, options: argparse.Namespace, train: Any) -> str:
-        """How much of the run of --start training begins with; "" without --start."""
+        """A line on how many rows of parameters are taken from the run of --start; "" without --start."""
         return ""
 
     def named(self, options: argparse.Namespace) -> Any:
@@ -76,7 +76,7 @@ class Measure(Protocol):
         """The options of the evaluation that config.json keeps."""
 
     def prepare(self, split: Any, options: argparse.Namespace) -> Any:
-        """Inputs of `rows` whose making may raise errors; they are made before training."""
+        """Inputs of `rows` that can be invalid; they are made before training, so that errors come early."""
         return None
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class InTenths(Measure):
         return {} if getattr(options, "start", None) is None else {"start": self._start(options)}
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
-        """Includes the run of --start and a digest of its parameters: the folder may get another model."""
+        """Includes the run of --start and a digest of its parameters, as its folder may get another model."""
         if getattr(options, "start", None) is None:
             return {"split": "tenths"}
         start = f"{Path(options.start).resolve()} (learned: {self._start(options).digest()})"

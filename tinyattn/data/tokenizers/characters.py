@@ -22,7 +22,7 @@ MOST_CHARACTERS = 10**8                  # of all tokens together
 
 
 class Tokens(Tokenizer):
-    """Characters, numbers 0, 1, 2, ..., sorted, then a token for every merge. None is padding."""
+    """The tokens 0, 1, 2, ... are the sorted characters, then one for every merge. None is padding."""
 
     name = "characters"
 
@@ -32,7 +32,7 @@ class Tokens(Tokenizer):
         self.merges = np.asarray(merges, dtype=np.int64).reshape(-1, 2)
         below = len(characters) + np.arange(len(self.merges))[:, None]
         if np.any((self.merges < 0) | (self.merges >= below)):
-            raise ValueError("a merge is of tokens that are not there before it")
+            raise ValueError("a merge uses a token that is not defined before it")
         lengths = self._built([1] * len(characters))
         if sum(lengths) > MOST_CHARACTERS:                   # each merge may double a token
             raise ValueError(f"its tokens have more than {MOST_CHARACTERS:,} characters")

@@ -38,7 +38,7 @@ class Tokenizer(Vocabulary):
         raise NotImplementedError
 
     def after(self, numbers: Any, first: int) -> str:
-        """The text that the tokens from `first` on add: a token may read differently where a text begins."""
+        """The text that the tokens from `first` on add. A token may give another text at the beginning of a text."""
         return self.text(numbers)[len(self.text(numbers[:first])) :]
 
     def arrays(self) -> dict[str, np.ndarray]:

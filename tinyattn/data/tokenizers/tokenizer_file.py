@@ -21,7 +21,7 @@ from ..read import open_regular
 from .tokenizer import Tokenizer
 
 FILE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
-MOST_GROWTH = 1000.0                     # a chain of replacements may double a text each
+MOST_GROWTH = 1000.0                     # every replacement of a chain may double a text
 END_OF_TEXT = "<|endoftext|>"            # GPT-2's only special token
 
 
@@ -69,7 +69,7 @@ class TokenizerFile(Tokenizer):
         return "text, for the tokenizer that came with the weights"
 
     def encode(self, text: str) -> np.ndarray:
-        """The first tokens are those that the tokenizer puts before every text: LLaMA's has one."""
+        """The first tokens are those that the tokenizer adds before every text; LLaMA's adds one."""
         if not text:
             raise ValueError("the text is empty: expected at least one character")
         with _refusing(f"{FILE} cannot read the text {shortened(repr(text))}"):
@@ -107,7 +107,10 @@ def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
 
 @contextmanager
 def _refusing(what: str) -> Iterator[None]:
-    """Raise ValueError for any error of the package. Its panics are no Exceptions, and print themselves: not here."""
+    """Raise ValueError for any error of the package.
+
+    Its panics derive from BaseException, and print to standard error, which is therefore discarded.
+    """
     sys.stderr.flush()
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)

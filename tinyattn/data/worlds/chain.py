@@ -1,4 +1,4 @@
-"""Chains: the next item depends on the last k items; earlier ones only rule themselves out."""
+"""Chains: the next item depends on the last k items. Earlier items matter only because no item comes twice."""
 
 from dataclasses import dataclass
 from functools import cached_property

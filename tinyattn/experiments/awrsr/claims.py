@@ -125,7 +125,7 @@ def of_all(effects: Iterable[Effect]) -> str:
 
 
 def seeds_for(effect: Effect, least: float, seeds: int) -> str:
-    """The seeds a row that likely distinguish no gain from `least`, and the half-width of the interval that they give.
+    """How many seeds a row would likely tell no gain from the gain `least`, and the half-width of their interval.
 
     `effect` was measured with `seeds` a row.
     """
@@ -184,7 +184,7 @@ class Claims:
         return Verdict("to come", f"{done} of {len(keys)} rows (backbones included) are complete, of {SEEDS} seeds")
 
     def seeds(self, keys: Iterable[str]) -> int:
-        """The least number of seeds among these rows; a backbone's count half, as it has twice as many."""
+        """The least number of seeds among these rows; those of a backbone, which has twice as many, count half."""
         return min(len(self.results.get(key, ())) // self.rows[key].times for key in keys)
 
     def every_refinement_helps(self) -> Verdict:
@@ -253,9 +253,9 @@ class Claims:
         return near * statistics.mean(max(scores(run)) for run in self.results[f"{place}-none"])
 
     def gradients_are_steady_sooner(self) -> Verdict:
-        """Within the epochs of the shortest run at a place, as a longer run would be steady later.
+        """Epochs are counted up to the end of the shortest run at a place, as a longer run would be steady later.
 
-        Unless half of the norms rise by more than STEADY over their last epochs.
+        The rule does not apply if half of the norms rise by more than STEADY over their last epochs.
         """
         places = [f"{data}-sasrec" for data in DATASETS]
         keys = rows_at(places)
@@ -271,7 +271,7 @@ class Claims:
         return _sooner(effects, until, self.seeds(keys))
 
     def rises(self, place: str) -> list[float]:
-        """By how much each gradient norm at a place rises over its last epochs, cut where the shortest run ends."""
+        """The relative rise of each gradient norm at a place over its last epochs, cut where the shortest run ends."""
         end = self.epochs_of_all(place)
         norms = [run["gradient_norm"][:end][-EPOCHS:] for key in rows_at([place]) for run in self.results[key]]
         return [statistics.mean(each[-LAST:]) / statistics.mean(each[:LAST]) - 1 for each in norms]

@@ -26,9 +26,9 @@ LONGEST = 20                # N of figure 2
 def attention_maps(model: Recommender, split: Split) -> dict[str, Any]:
     """Data of figure 3: the attention weights of one user's last positions, means over the heads of block 1.
 
-    {"weights": softmax(B), and, where a refinement made B of A, "unrefined": softmax(A)}, row i with i + 1 numbers.
-    The user is drawn, the same for all models, and anonymous. {} for a model without attention, and where no history is
-    long enough.
+    {"weights": softmax(B)} and, if a refinement made B of A, "unrefined": softmax(A); row i has i + 1 numbers. The
+    user is drawn at random, the same one for all models. {} for a model without attention, and if no history is long
+    enough.
     """
     long = [h for h in split.histories(split.evaluated, "test") if len(h) >= POSITIONS]
     if not isinstance(model, NeuralRecommender) or not model.attends or not long:
@@ -121,7 +121,7 @@ def _to_the_end(runs: Runs) -> Line:
 
 
 def _maps(results: Results) -> dict[str, dict[str, list[list[float]]]]:
-    """For each place, of the first seed with maps: those of the backbone, and of its M_simp, unrefined and refined."""
+    """For each place, maps of the first seed that has them: the backbone's, and M_simp's, unrefined and refined."""
     rows: dict[str, dict[str, list[list[float]]]] = {}
     for place, title in TITLES.items():
         plain, simp = (
