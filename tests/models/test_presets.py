@@ -32,6 +32,10 @@ PAPERS = {
     }),
     "hstu": ("sasrec", HSTU | {"position": "t5"}),
     "hstu-ml1m": ("sasrec", HSTU | {"position": "timed", "time_buckets": 128}),
+    "hstu-rectools": ("sasrec", {n: x for n, x in HSTU.items() if n != "n_negatives"} | {
+        "loss": "ce", "position": "timed", "time_buckets": 128, "buckets": 200, "furthest": 200, "maxlen": 100,
+        "dim": 256, "heads": 4,
+    }),
     "roberta": ("encoder", {
         "batch_size": 256, "dropout": 0.1, "weight_decay": 0.01, "beta2": 0.98, "schedule": "linear", "chosen": 0.15,
         "hidden": 0.8, "swapped": 0.1, "feed_forward": "gelu", "block_form": "post",

@@ -16,10 +16,13 @@ class Preset(NamedTuple):
 _SPARSE = {"maxlen": 50, "dim": 50, "blocks": 2, "heads": 1, "dropout": 0.5, "lr": 1e-3, "batch_size": 128}
 _KANG = "Kang & McAuley 2018, sections IV-C and IV-D"
 
-_HSTU = {                        # 400 buckets: each distance below 200 has its number
-    "loss": "sampled-softmax", "n_negatives": 128, "block_form": "hstu", "mechanism": "pointwise", "buckets": 400,
-    "furthest": 400, "emb_scale": True, "eps": 1e-6, "maxlen": 200, "dim": 50, "blocks": 2, "heads": 1, "dropout": 0.2,
+_STU = {
+    "block_form": "hstu", "mechanism": "pointwise", "emb_scale": True, "eps": 1e-6, "blocks": 2, "dropout": 0.2,
     "lr": 1e-3, "batch_size": 128,
+}  # fmt: skip
+_HSTU = _STU | {                 # 400 buckets: each distance below 200 has its number
+    "loss": "sampled-softmax", "n_negatives": 128, "buckets": 400, "furthest": 400, "maxlen": 200, "dim": 50,
+    "heads": 1,
 }  # fmt: skip
 _ZHAI = "Zhai et al. 2024, released code for ML-1M, with dot products in place of cosines and without learned positions"
 
@@ -54,6 +57,12 @@ PRESETS = {
         f"{_ZHAI}, without its time bias",
     ),
     "hstu-ml1m": Preset("sasrec", _HSTU | {"position": "timed"}, _ZHAI),
+    "hstu-rectools": Preset(
+        "sasrec",
+        _STU | {"loss": "ce", "position": "timed", "buckets": 200, "furthest": 200, "maxlen": 100, "dim": 256,
+                "heads": 4},
+        "RecTools 0.17, defaults of HSTUModel, with dot products in place of cosines and without learned positions",
+    ),
     "roberta": Preset(           # the encoder has no next-sentence task, draws masks anew, and has beta2 0.98 anyway
         "encoder",
         {"batch_size": 256, "dropout": 0.1, "weight_decay": 0.01},
