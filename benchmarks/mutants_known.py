@@ -73,11 +73,27 @@ def by_file(every: dict[str, list[Mutant]], found: dict[str, Any]) -> dict[str, 
         name: {
             "source": hash_of([path_of(name)]),
             "checks": checks,
-            "killed by": {op: {m.name: found[key(m)] for m in some if key(m) in found} for op, some in by_op(mutants)},
+            "killed by": {
+                op: by_line({m.name: found[key(m)] for m in some if key(m) in found}) for op, some in by_op(mutants)
+            },
         }
         for name, mutants in every.items()
         if any(key(m) in found for m in mutants)
     }
+
+
+def by_line(found: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Mutants and their killers by the line that is changed: "f: a -> b in line" is {line: {"f: a -> b": killer}}."""
+    lines: dict[str, dict[str, str]] = {}
+    for name, killer in found.items():
+        change, _, line = name.partition(" in ")
+        lines.setdefault(line, {})[change] = killer
+    return lines
+
+
+def by_name(lines: dict[str, dict[str, str]]) -> dict[str, str]:
+    """`by_line` undone."""
+    return {f"{change} in {line}" if line else change: by for line, of in lines.items() for change, by in of.items()}
 
 
 def by_op(mutants: list[Mutant]) -> list[tuple[str, list[Mutant]]]:
@@ -93,7 +109,7 @@ def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons:
     for name, row in result.get("files", {}).items():
         if name in every and row["source"] == hash_of([path_of(name)]):
             for of_op in row["killed by"].values():
-                for mutant, by in of_op.items():
+                for mutant, by in by_name(of_op).items():
                     mutant = f"{name}: {mutant}"
                     if by or mutant in reasons or row["checks"] == checks:
                         found[mutant] = by
@@ -124,7 +140,8 @@ def rows_of(result: dict[str, Any], reasons: dict[str, str]) -> list[dict[str, A
     """For each op: how many mutants, what has killed how many, and which are equivalent, survive or are refuted."""
     rows = []
     for name, of_file in result["files"].items():
-        for op, found in of_file["killed by"].items():
+        for op, lines in of_file["killed by"].items():
+            found = by_name(lines)
             by = {f"{name}: {mutant}": killer for mutant, killer in found.items()}
             rows.append({
                 "op": op,
