@@ -250,7 +250,8 @@ def test_a_mutant_is_tried_by_pytest_in_a_copy_of_the_project(tmp_path, monkeypa
 
 def test_the_page_counts_a_room_and_marks_what_no_test_reaches():
     killers = {"f: 1 -> 0 in x[1]": "tests/t.py::x", "f: 2 -> 3": None, "f: 3 -> 4": NOT_REACHED, "f: 4 -> 5": None}
-    assert by_line(killers)["x[1]"] == {"f: 1 -> 0": "tests/t.py::x"} and by_name(by_line(killers)) == killers
+    assert by_line(killers)["x[1]"] == {"f: 1 -> 0": "tests/t.py::x"}
+    assert by_name(by_line(killers)) == killers
     machine = mutants.earlier()["machine"]
     room = {"machine": machine, "seed": 0, "mutants": 9, "files": {"data/a.py": {"killed by": {"a": by_line(killers)}}}}
     reasons = {"data/a.py: f: 4 -> 5": "No digit of it is read."}
