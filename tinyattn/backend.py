@@ -72,7 +72,7 @@ def _module_of_all(arrays: Sequence[Any]) -> Any:
 
 
 def module_for(device: str) -> Any:
-    """NumPy for "cpu", CuPy for "gpu". Raises ValueError, saying what is missing, where the device cannot be used."""
+    """NumPy for "cpu", CuPy for "gpu". Raises ValueError, which says what is missing, if the device cannot be used."""
     if device in _DEVICES:
         return _DEVICES[device]
     if device != "gpu":

@@ -5,7 +5,7 @@
 
 A readable form with a faster one is marked `@replaceable`, and FASTER names the faster form. It takes the same
 arguments and computes the same numbers to rounding. For arguments that do not suit it, it returns NotImplemented, and
-the readable form computes. `replaceable` alone chooses: nothing else depends on which form is wanted.
+the readable form computes. Only `replaceable` makes this choice.
 
 The choice holds for forwards that the calling thread runs inside the `with`. The cache of a faster forward has a
 `backward`, which the layer's backward calls, so a backward may run inside or outside.
@@ -59,7 +59,7 @@ def is_readable() -> bool:
 
 
 def replaceable(form: F) -> F:
-    """Mark a readable form with an entry in FASTER: the faster form computes, where it is wanted and suits."""
+    """Mark a readable form with an entry in FASTER: the faster form is called first, except inside `readable`."""
     name = f"{form.__module__.partition('.')[2]}.{form.__qualname__}"
 
     @wraps(form)

@@ -49,7 +49,7 @@ def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
 class MaskKeys(NamedTuple):
     """A source of masks. A row's mask depends on its row number: a batch processed in slices gets the same masks."""
 
-    rng: np.random.Generator | Iterator[Array]      # draws the key of each mask; or the keys, drawn before, on a device
+    rng: np.random.Generator | Iterator[Array]      # draws the key of each mask; or gives keys drawn earlier
     rows: Array                   # (B,) integers, distinct within the batch
 
 
@@ -66,9 +66,9 @@ def keep_mask(
     xp = np if like is None else get_xp(like)
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     key, rows = _drawn(rng)
-    # For (B, n, d), a row's n d entries are numbered consecutively: cutting off the last tokens changes no other.
     if len(shape) > len(_AXIS_MULTIPLIERS):
         raise ValueError(f"keep_mask: shape {shape} has {len(shape)} axes, expected at most {len(_AXIS_MULTIPLIERS)}")
+    # for (B, n, d), a row's n d entries are numbered consecutively, so cutting off tokens leaves the others' masks
     *lead, last = (shape[0], shape[1] * shape[2]) if len(shape) == 3 else shape or (1,)
     number = xp.arange(1, -(-last // 4) + 1, dtype=xp.uint64)      # four entries share a hash of 64 bits
     number *= _AXIS_MULTIPLIERS[0]
@@ -155,8 +155,8 @@ def _threshold(rate: float) -> int:
     return min(round(rate * (1 << 16)), (1 << 16) - 1)
 
 
-# An odd multiplier for each axis: their weighted sum numbers each place, mod 2⁶⁴, so that places almost never share a
-# number. The first is 2⁶⁴ over the golden ratio.
+# An odd multiplier for each axis. The sum of indices times multipliers, mod 2⁶⁴, numbers each place, and two places
+# almost never share a number. The first is 2⁶⁴ over the golden ratio.
 _AXIS_MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0xABC98388FB8FAC03, 0x8CB92BA72F3D8DD7)
 
 

@@ -3,7 +3,7 @@
 Each rank computes a part of every step, and all hold the same parameters. Code that divides work calls `ranks()`;
 without a launcher that is one rank. Messages go through MPI where mpiexec or srun started the processes, and through
 torch.distributed, with gloo, where the launcher sets RANK, WORLD_SIZE and MASTER_ADDR, as torchrun, Kubernetes
-operators and cloud services do. Neither package is imported before.
+operators and cloud services do. Only `joined` imports these packages.
 """
 
 import os
@@ -26,9 +26,9 @@ LAUNCHERS = (
     ("PMI_SIZE", "PMI_RANK"),                              # MPICH and Intel MPI, Slurm's pmi2
     ("SLURM_STEP_NUM_TASKS", "PMIX_RANK"),                 # srun --mpi=pmix
 )
-OF_TORCH = ("WORLD_SIZE", "RANK")       # with MASTER_ADDR
-PATIENCE = timedelta(days=1)            # in which the slowest rank has to reach a message
-POLL = 0.01          # seconds between two tests of a waiting rank
+OF_TORCH = ("WORLD_SIZE", "RANK")       # of launchers of PyTorch, which also set MASTER_ADDR
+PATIENCE = timedelta(days=1)            # the longest wait for the message of a slower rank
+POLL = 0.01                             # seconds between two tests of a waiting rank
 
 
 class RanksDifferError(ValueError):
@@ -36,7 +36,7 @@ class RanksDifferError(ValueError):
 
 
 class LostRankError(RuntimeError):
-    """Another rank has ended, so that this one cannot go on. The other one says why."""
+    """Another rank has ended, so this one cannot continue. The other rank prints the reason."""
 
 
 class Ranks:
@@ -60,7 +60,7 @@ class Ranks:
         raise SystemExit(code)
 
     def any(self, value: bool) -> bool:
-        """Is it True on any rank?"""
+        """Is `value` True on any rank?"""
         votes = np.array([value], dtype=np.float32)
         self.sum(votes)
         return bool(votes[0] > 0)
@@ -193,7 +193,7 @@ class MPIRanks(Ranks):
     def wait(self) -> None:
         request = self._comm.Ibarrier()
         while not request.Test():
-            time.sleep(POLL)                                     # other calls of MPI keep a core busy
+            time.sleep(POLL)                                     # a blocking call of MPI would keep a core busy
 
     def abort(self, code: int) -> None:
         sys.stdout.flush()
@@ -202,7 +202,7 @@ class MPIRanks(Ranks):
 
 
 class TorchRanks(Ranks):
-    """The processes of torch.distributed's world, which talk by gloo. Raises ImportError without PyTorch."""
+    """The processes of torch.distributed's world, with backend gloo. Raises ImportError without PyTorch."""
 
     def __init__(self) -> None:
         size, _ = started()
@@ -233,7 +233,7 @@ class TorchRanks(Ranks):
             self._dist.barrier()
 
     def abort(self, code: int) -> None:
-        """End this process; the launcher ends the others, or their next message does."""
+        """End this process; the launcher ends the others, or their next message fails."""
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -243,7 +243,7 @@ class TorchRanks(Ranks):
         try:
             yield
         except RuntimeError as error:
-            what = str(error).rpartition("cc:")[2].partition("] ")[2] or str(error)      # without a path of gloo's
+            what = str(error).rpartition("cc:")[2].partition("] ")[2] or str(error)      # without gloo's source path
             raise LostRankError(f"another rank has ended: {what}") from None
 
 
@@ -254,8 +254,8 @@ def mpi() -> Iterator[Ranks]:
         with mpi():                                  # mpiexec -n 4 python this_file.py
             model = SASRec().fit(sequences)          # the same on every rank
 
-    Without a launcher it does nothing. Every rank has to run the same code; an exception on one ends all. Ranks with
-    the same cores divide them. Raises as `joined`, and LostRankError where another rank has ended.
+    Without a launcher it does nothing. Every rank has to run the same code; an exception on one ends all. Ranks that
+    share cores divide them. Raises as `joined`, and LostRankError where another rank has ended.
     """
     if started()[0] == 1:
         yield ranks()

@@ -257,7 +257,7 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
         Recommender.load(tmp_path / "d.npz")
     for large in ({"dim": 100_000}, {"maxlen": 1_000_000}):          # megabytes, of a file of a few thousand numbers
         write_arrays(tmp_path / "d.npz", "model", meta | {"options": meta["options"] | large}, arrays)
-        with pytest.raises(FileError, match="its options ask for more parameters than it has"):
+        with pytest.raises(FileError, match="its options need more parameters than it has"):
             Recommender.load(tmp_path / "d.npz")
 
 
@@ -664,4 +664,4 @@ def test_an_epoch_answers_where_whole_histories_have_finite_scores(size):
     model.parameters["positions"][0] = size
     before = model.score([split.data.sequence(0)[:-1]])
     assert np.all(np.isfinite(before[:, 1:]))
-    assert model._answers(model.network, model.parameters, split.data) == (size == 1)
+    assert model._is_finite(model.network, model.parameters, split.data) == (size == 1)

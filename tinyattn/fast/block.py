@@ -31,7 +31,7 @@ class FusedHeadsCache(NamedTuple):
 
 
 class FusedBlockCache(BlockCache):
-    """What `fused_pre_block` remembers; where the norm is in the inner map, `feed_forward` is the outer map's."""
+    """What `fused_pre_block` saves; with ReLU, `feed_forward` is the cache of the outer map alone."""
 
     def backward(self, block: Any, p: Any, dy: Array) -> tuple[Array, dict[str, Any]]:
         return fused_pre_block_backward(block, p, dy, self)
@@ -41,7 +41,7 @@ def fused_pre_block(
     block: Any, p: Any, x: Array, *, rng: Any = None, mask: Mask | Array | None = None, slots: Array | None = None,
     at: Array | None = None,
 ) -> Any:  # fmt: skip
-    """`Block.forward` of a pre-LN block of LayerNorm, with a sublayer that the norm can be folded into."""
+    """`Block.forward` of a pre-LN block with LayerNorm, and a sublayer into which the norm can be folded."""
     suits = at is None and block.form == "pre" and type(block.norm) is LayerNorm
     if not (suits and (block.mixer.is_plain or _is_relu(block))):
         return NotImplemented

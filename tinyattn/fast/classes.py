@@ -21,7 +21,7 @@ class TiledLoss(NamedTuple):
 
 
 def table_loss(h: Array, E: Array, targets: Array, weight: Array, label_smoothing: float) -> Any:
-    """`table_loss` of models/cross_entropy.py, where the logits of these positions are many."""
+    """`table_loss` of models/cross_entropy.py, where the logits are many."""
     most = MANY if is_numpy(get_xp(h)) else MANY_ON_DEVICE
     if targets.size * len(E) * h.dtype.itemsize <= most:
         return NotImplemented

@@ -2,12 +2,12 @@
 
 For one history, the overhead of NumPy's calls dominates, so this file makes few calls. In pre-LN blocks:
 
-    LN(x) = x_hat ⊙ γ + β     with x_hat = x / √(mean(x²) + eps) where x is centred. To centre a sum is to centre its
-                              terms: embeddings are centred once, what blocks add comes out of centred weights
+    LN(x) = x_hat ⊙ γ + β     with x_hat = x / √(mean(x²) + eps) where x is centred. A sum of centred terms is centred,
+                              so embeddings are centred once, and the output weights of blocks are centred
     LN(x) W + b               = x_hat (γ ⊙ W) + (β W + b), as in `norm_linear`
     (x_hat_i W_q + b_q) · (x_hat_j W_k + b_k) / √d
                               = (x_hat_i A + a) · x_hat_j, with A = W_q W_kᵀ / √d and a = b_q W_kᵀ / √d, plus a number
-                              that is the same for all keys j: softmax does not see it
+                              that is the same for all keys j and does not change their softmax
     Σ_j w_j (x_hat_j W_v + b_v)  = (Σ_j w_j x_hat_j) W_v + b_v, as the weights sum to 1; both as in `attention_of_one`
 
 In the last block only the last token has a query. The definition is `SASRecNetwork.last_state`.

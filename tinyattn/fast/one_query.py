@@ -36,8 +36,8 @@ def attention_of_one(
         q · (W_kᵀ m + b_k)  =  (W_k q) · m + q · b_k            for every token m of the memory
         Σ w (W_vᵀ m + b_v)  =  W_vᵀ (Σ w m) + b_v Σ w
 
-    So W_k multiplies one query and W_v one sum, instead of n tokens each. q · b_k is the same for all tokens, and
-    softmax does not see it. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
+    So W_k multiplies one query and W_v one sum, instead of n tokens each. q · b_k is the same for all tokens, so it
+    does not change softmax. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
     """
 
     def of_heads(W: Array) -> Array:

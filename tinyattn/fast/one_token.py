@@ -3,8 +3,8 @@
 For one token, the overhead of NumPy's calls dominates, so this file makes few calls. In pre-LN blocks:
 
     LN(x) W + b = x_hat (γ ⊙ W) + (β W + b), as in `norm_linear`; queries, keys and values are one product
-    x_hat = x / √(mean(x²) + eps) where x is centred. To centre a sum is to centre its terms: the token is centred once,
-    what blocks add comes out of centred weights, and no norm sees a constant that is added to x
+    x_hat = x / √(mean(x²) + eps) where x is centred. A sum of centred terms is centred, so the token is centred once,
+    and the output weights of blocks are centred. That changes no result, since every norm centres its input
 
 The newest token looks at all cached tokens, so no mask is needed. The definition is `Stack.extend`.
 """
@@ -132,7 +132,7 @@ def text(network: Any, p: Any) -> Any:
 def _with_one_token(
     network: Any, p: Any, read: Callable[[int, int], Array], answer: Callable[[Array], Array]
 ) -> Any:
-    """`network.extend` with parameters that do not change; one token of one sequence takes the faster way.
+    """`network.extend` with parameters that do not change; `OneToken` computes single tokens of one sequence.
 
     `read(id, length)` gives the input of the first block, (D,), for a token that follows `length` others; `answer(h)`
     gives the result for the state h (D,).

@@ -1,4 +1,4 @@
-"""Gradients of tables of which a batch reads few rows, or reads rows in order."""
+"""Gradients of tables, for batches that read few rows, or rows in order."""
 
 from itertools import pairwise
 from typing import Any

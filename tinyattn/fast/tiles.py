@@ -20,7 +20,7 @@ LONG, LONG_WITH_DROPOUT = 2048, 512
 
 
 class FusedCache(AttentionCache):
-    """What `fused_attention` remembers."""
+    """What `fused_attention` saves."""
 
     def backward(self, dout: Array, into: tuple[Array, Array, Array] | None = None) -> tuple[Array, Array, Array]:
         """-> dq, dk, dv, which are written into the three arrays of `into`, if given."""

@@ -70,8 +70,8 @@ class AttendingGRU:
     ) -> tuple[Array, Array, AttendingGRUCache]:
         """-> states h_t, contexts c_t, cache. Attention sees the first `lengths` tokens of `memory`.
 
-        Shapes: x (B, n, D), memory (B, m, M), lengths (B,), state (B, 1, D), the last state, or None to begin
-        -> h (B, n, D), seen (B, n, M).
+        `state` is the last state of earlier tokens, or None to begin. Shapes: x (B, n, D), memory (B, m, M), lengths
+        (B,), state (B, 1, D) -> h (B, n, D), seen (B, n, M).
         """
         xp, m = get_xp(x), memory.shape[1]
         real = xp.arange(m) < lengths[:, None, None]

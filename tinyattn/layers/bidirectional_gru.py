@@ -12,9 +12,9 @@ from .mixers.gru import GRU, GRUCache
 class BidirectionalGRUCache(NamedTuple):
     """What `BidirectionalGRU.backward` needs: the order of the second reading, and the caches of both GRUs."""
 
-    turn: Array                      # (B, m): `turned`
-    there: GRUCache
-    back: GRUCache
+    turn: Array                      # (B, m): what `turned` returned
+    there: GRUCache                  # of the forward reading
+    back: GRUCache                   # of the backward reading
 
 
 @dataclass(frozen=True)

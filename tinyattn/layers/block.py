@@ -9,9 +9,9 @@
     plain     dropout(f(LN(x)))                 without residuals, for comparison (plain.py)
 
 `pre`, `post` and `plain` drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward
-layers; `ligr` drops outputs and the feed-forward network's hidden units; `hstu` what its last map reads. All but `hstu`
-have the same parameters, so that one set can run in all these forms; `ligr` adds those of its gates. With `at`, for
-inference, the same lines compute one row of each sequence after the mixer.
+layers; `ligr` drops outputs and the feed-forward network's hidden units; `hstu` drops the input of its last map. All
+forms but `hstu` share the same parameters, so that one set can run in each; `ligr` adds those of its gates. With `at`,
+for inference, the same lines compute one row of each sequence after the mixer.
 """
 
 from collections.abc import Callable
@@ -84,7 +84,7 @@ def post_block(
 
 
 def post_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
-    """The mirror of `post_block`: every path, residuals too, passes the norms. -> dx, grads."""
+    """The mirror of `post_block`: every gradient, also a residual's, passes through the norms. -> dx, grads."""
     du, norm_2 = block.norm.backward(p["norm_2"], dy, cache.norm_2)
     df = dropout_backward(du, cache.keep_2, block.rate)
     dx, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
@@ -130,12 +130,12 @@ class Form(NamedTuple):
     forward: Callable[..., Any]
     backward: Callable[..., Any]
     about: str                       # its description in --help
-    gives_memory: bool = False       # do keys and values come from other tokens than queries?
+    gives_memory: bool = False       # do keys and values have another input than queries?
     drops_weights: bool = False      # does the mixer get the dropout rate?
     gives_normed: bool = False       # is its output normalised, so that a stack needs no norm at its end?
     init: Callable[..., dict[str, Any]] | None = None     # (rng, dim) -> parameters that only this form has
     feeds_forward: bool = True       # does it have a feed-forward network?
-    activates: bool = False          # do queries, keys and values pass SiLU?
+    activates: bool = False          # do queries, keys and values pass through SiLU?
 
 
 BLOCK_FORMS = {

@@ -1,4 +1,4 @@
-"""What a block remembers of a forward, whatever its form."""
+"""The cache of a block."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ from ..backend import Array
 
 
 class BlockCache(NamedTuple):
-    """What one call remembers. With attention, `cache.attention.weights` says which token looks at which."""
+    """What one forward saves. With attention, `cache.attention.weights` are the attention weights."""
 
     norm_1: Any
     attention: Any                   # the mixer's cache

@@ -23,7 +23,7 @@ from .norm import LayerNorm, Norm
 
 
 class DecoderBlockCache(NamedTuple):
-    """What one call remembers; `cache.cross.weights` says which source tokens each target token looks at."""
+    """What one forward saves; `cache.cross.weights` are the weights of source tokens for each target token."""
 
     norm_1: Any
     attention: Any                   # the mixer's cache
@@ -39,7 +39,7 @@ class DecoderBlockCache(NamedTuple):
 def pre_decoder_block(
     block: "DecoderBlock", p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
 ) -> tuple[Array, DecoderBlockCache]:
-    """x + f(LN(x)) three times. The memory comes normalised, so cross-attention normalises queries alone.
+    """x + f(LN(x)) three times. The memory is normalised already, so cross-attention normalises only its queries.
 
     Shapes: x (B, n, D), memory (B, m, D) -> y (B, n, D), cache.
     """
@@ -101,7 +101,7 @@ def post_decoder_block(
 def post_decoder_block_backward(
     block: "DecoderBlock", p: Any, dy: Array, cache: DecoderBlockCache
 ) -> tuple[Array, Array, dict[str, Any]]:
-    """The mirror of `post_decoder_block`: every path, residuals too, passes the norms. -> dx, dmemory, grads."""
+    """The mirror of `post_decoder_block`: every gradient passes through the norms. -> dx, dmemory, grads."""
     du, norm_3 = block.norm.backward(p["norm_3"], dy, cache.norm_3)
     df = dropout_backward(du, cache.keep_3, block.rate)
     dx, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)

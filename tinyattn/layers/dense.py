@@ -10,7 +10,7 @@ from ..ops import linear, linear_backward
 
 
 def glorot(rng: np.random.Generator, n_in: int, n_out: int) -> np.ndarray:
-    """(n_in, n_out), uniform in ±√(6 / (n_in + n_out)): keeps the size of signals both ways (Glorot & Bengio 2010)."""
+    """(n_in, n_out), uniform in ±√(6 / (n_in + n_out)), which keeps the scale of x and of dx (Glorot & Bengio 2010)."""
     limit = math.sqrt(6 / (n_in + n_out))
     return rng.uniform(-limit, limit, size=(n_in, n_out))
 

@@ -1,4 +1,4 @@
-"""Dropout as layers use it: the mask is drawn here and travels in the cache."""
+"""Dropout as layers use it: the mask is drawn here and kept in the cache."""
 
 from typing import Any
 

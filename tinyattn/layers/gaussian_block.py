@@ -41,7 +41,7 @@ Both = tuple[Array, Array]          # means and standard deviations, (..., n, D)
 
 
 class AfterCache(NamedTuple):
-    """What one stream remembers of the layers after attention."""
+    """What one stream saves of the layers after attention."""
 
     output: Any
     keep_1: Array | None            # (..., n, D)
@@ -59,7 +59,7 @@ class GaussianCache(NamedTuple):
     v: tuple[Array, Array]
     s: Array                        # (..., h, n, m): A, before the mask
     refined: Any                    # of A, the refinement's cache
-    weights: Array                  # (..., h, n, m): who looks at whom
+    weights: Array                  # (..., h, n, m): of attention
     after: tuple[AfterCache, AfterCache]
     out: Array                      # (..., n, D): the deviation of the output
 

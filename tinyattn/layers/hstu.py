@@ -1,7 +1,7 @@
 """The form of the block in HSTU: attention, a gate and one map, without a feed-forward network.
 
 By Zhai et al. 2024 ("Actions Speak Louder than Words", arXiv 2402.17152, equations 1 to 3). The mixer's queries, keys
-and values pass SiLU as well (`MultiHead.activated`), and the paper's mechanism is `pointwise`; any other will do.
+and values pass through SiLU (`MultiHead.activated`). The paper's mechanism is `pointwise`; others are possible.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ class HSTUCache(NamedTuple):
 
 
 def hstu_init(rng: np.random.Generator, dim: int) -> dict[str, Any]:
-    """Parameters: gate, {"W": (dim, dim)}, as that of queries, keys and values, and out, {"W": (dim, dim), "b"}."""
+    """Parameters: gate, {"W": (dim, dim)}, without a bias, and out, {"W": (dim, dim), "b": (dim,)}."""
     return {"gate": dense_init(rng, dim, dim, bias=False), "out": dense_init(rng, dim, dim)}
 
 

@@ -16,7 +16,7 @@ from .rows import gather_rows
 
 
 class LiGRCache(NamedTuple):
-    """What one call remembers, as `BlockCache`, and the gates."""
+    """What one forward saves, as `BlockCache`, with the gates."""
 
     norm_1: Any
     attention: Any                   # the mixer's cache

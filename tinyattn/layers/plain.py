@@ -26,7 +26,7 @@ def plain_block(
 
 
 def plain_block_backward(block: Any, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
-    """The mirror of `plain_block`: the only path, and so the gradient, passes every sublayer. -> dx, grads."""
+    """The mirror of `plain_block`: without residuals the gradient passes through every sublayer. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, block.rate)
     dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
     du, norm_2 = block.norm.backward(p["norm_2"], dh, cache.norm_2)

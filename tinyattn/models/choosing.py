@@ -12,7 +12,7 @@ from ..terminal import shortened
 
 
 def refuse_k(k: int, most: int, of: str = "items") -> None:
-    """Raise ValueError unless k is one of 1 to `most`, the number of items."""
+    """Raise ValueError unless 1 <= k <= `most`, the number of items."""
     if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= most:
         raise ValueError(f"k is {k}, expected 1 to {most}, the number of {of}")
 

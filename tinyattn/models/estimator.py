@@ -29,7 +29,7 @@ class Estimator:
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]      # the constructor's
 
     def __new__(cls, *values: Any, **options: Any) -> Self:
-        """Keep the arguments for `get_params`: the constructor replaces None by a value."""
+        """Keep the arguments for `get_params`, because the constructor replaces None by a value."""
         model = super().__new__(cls)
         model._arguments = values, options
         return model
@@ -71,11 +71,11 @@ class Estimator:
     def identity(self) -> dict[str, Any]:
         """The options that decide the learned parameters, as JSON: all but those like `device`."""
         values = {o.name: getattr(self, o.name) for o in options_of(self) if o.option.identity}
-        return {name: value for name, value in values.items() if value is not None}   # None: an option of another part
+        return {name: value for name, value in values.items() if value is not None}   # None: the chosen parts lack it
 
     @classmethod
     def identity_today(cls, stored: dict[str, Any]) -> dict[str, Any]:
-        """An older version's identity with the defaults of newer options; unchanged if invalid."""
+        """The identity that an older version stored, with the defaults of newer options; unchanged if invalid."""
         try:
             return cls(**stored).identity()
         except (TypeError, ValueError, OverflowError):
@@ -90,7 +90,7 @@ class Estimator:
 
     @classmethod
     def load(cls, path: str | Path, **where: Any) -> Self:
-        """The model in a file: of any subclass if called on a base, such as `Estimator` or `Recommender`.
+        """The model that a file holds. A base, such as `Estimator` or `Recommender`, loads models of any subclass.
 
         `where` holds `device` and `workers`, which files do not keep; models without them compute on the host. Raises
         FileError for a file that is missing, truncated, pickled, or another model's, ValueError for a missing device,
@@ -131,7 +131,7 @@ class Estimator:
         raise NotImplementedError
 
     def known_besides(self) -> dict[str, np.ndarray]:
-        """Arrays that a file keeps and no score depends on, by name."""
+        """Arrays that a file keeps but no score depends on, by name."""
         return {}
 
     def restore_besides(self, arrays: Arrays) -> None:

@@ -23,11 +23,11 @@ class Explanation(NamedTuple):
     """The effect of each item of `history` on the score of `item`, by several methods."""
 
     item: Any                          # its id
-    history: np.ndarray                # (n,) ids, oldest first: the newest that the model looks at
+    history: np.ndarray                # (n,) ids of the newest items, which the model reads; oldest first
     effects: dict[str, np.ndarray]     # name -> (n,)
 
     def agreement(self) -> dict[tuple[str, str], float]:
-        """Spearman's rank correlation of each pair of methods; NaN where one has equal numbers only."""
+        """Spearman's rank correlation of each pair of methods; NaN where all effects of one are equal."""
         names = list(self.effects)
         pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
         return {(a, b): rank_correlation(self.effects[a], self.effects[b]) for a, b in pairs}
@@ -39,12 +39,12 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
         left out    s(history) - s(history without the j-th item)
         gradient    x_j · ∂s/∂x_j, with x_j the embedding of the j-th item: for neural models that read one
         attention   the weights of the last position, mean over blocks and heads: for SASRec, STOSA, BERT4Rec
-                    and NARM (whose weights are no shares)
+                    and NARM (whose weights do not sum to 1)
 
     The first holds for every model. The second estimates to first order how far the score falls when the embedding
-    becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 have the gradient alone).
-    Only the newest items that the model reads count, and no older item replaces one that is left out. Raises ValueError
-    for an unknown id (named), and for a history of fewer than two items.
+    becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 use the gradient alone).
+    Only the newest items, which the model reads, are compared; no older item replaces one that is left out. Raises
+    ValueError for an unknown id (named), and for a history of fewer than two items.
     """
     vocabulary, sequence = model.fitted(), in_order(sequence, "sequence")
     history = vocabulary.numbers(sequence)[-getattr(model, "maxlen", len(sequence)) :]
@@ -113,7 +113,7 @@ def gradient_times_input(
 
 
 def _of_items(values: np.ndarray, ids: np.ndarray, n_items: int, n: int) -> np.ndarray:
-    """The values of the newest of n items, which were read, and 0 for the older. Shapes: values, ids (L,) -> (n,)."""
+    """The values of those of n items that were read, the newest; 0 for the others. Shapes: values, ids (L,) -> (n,)."""
     read = values[(ids >= 1) & (ids <= n_items)]
     return np.concatenate([np.zeros(n - len(read)), read])
 

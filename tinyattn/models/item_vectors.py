@@ -1,11 +1,11 @@
-"""Items by vectors from elsewhere: a linear adapter makes rows of the table of items, also for new ones.
+"""An item table from given vectors, such as those of texts: a linear adapter maps each vector to a row.
 
     E = F A + I        F (items + 1, W) are the vectors, frozen; A (W, D) is learned, and so are the id embeddings I
 
-The network is any that reads one table `items` and scores by it. It gets E where it expects its table, so the gradient
-dE is all that is needed: dA = Fᵀ dE and dI = dE. An item that training lacks has no row of I, and its row of F A: so it
-can be recommended, by what the adapter learned from others. I begins at 0, where an item is its vector alone.
-(DropoutNet, Volkovs et al. 2017, also adds what content gives to what interactions give.)
+The network has to use one table, `items`, for its input and its scores. E takes the place of that table, and the
+network's backward gives dE; then dA = Fᵀ dE and dI = dE. An item that is not in the training data has no row of I, but
+a row of F A, so it can be recommended. I begins at 0. (DropoutNet, Volkovs et al. 2017, also adds a part computed from
+content to a part learned from interactions.)
 """
 
 from typing import Any, NamedTuple
@@ -18,12 +18,12 @@ from ..tree import Rows, add_to
 
 
 class VectorNetwork(NamedTuple):
-    """`network` with the table F A + I of the items of training, or F A alone: what the learner needs of a model."""
+    """`network` with the item table F A + I, or F A alone. It has the methods that training needs."""
 
     network: Any
     F: Array                 # (items + 1, W), on the host
     every: Array             # (n + 1, W): F of all items, also those that training lacks
-    occurring: Array         # (items,): the rows of `every` that F has from row 1 on
+    occurring: Array         # (items,): the row of `every` that is row 1, 2, ... of F
     id_embeddings: bool
 
     def init(self, rng: Any) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class VectorNetwork(NamedTuple):
         return asarray(self.F, like=p["adapter"]).astype(p["adapter"].dtype, copy=False)
 
     def whole(self, p: Any) -> dict[str, Any]:
-        """The parameters of the plain network over all items: a table takes the place of adapter and id embeddings."""
+        """The parameters of the plain network over all items: a table instead of adapter and id embeddings."""
         E = asarray(self.every, like=p["adapter"]) @ p["adapter"]
         if self.id_embeddings:
             E[asarray(self.occurring, like=E)] += p["items"][1:]
@@ -64,7 +64,7 @@ class VectorNetwork(NamedTuple):
 def with_vectors(
     model: Any, data: Interactions, vectors: ItemVectors, id_embeddings: bool, start: Any
 ) -> tuple[Interactions, VectorNetwork]:
-    """The interactions in numbers of the items that occur, and what learns from them: others are no negatives.
+    """The interactions with their items renumbered from 1, and the network to train; negatives are among these items.
 
     Raises ValueError for a model without a single table of items, for a `start`, and where an item would have neither a
     vector nor an id embedding.

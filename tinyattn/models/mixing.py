@@ -27,11 +27,12 @@ class OneBlock:
 
 
 def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mixer:
-    """The mixer; attention gets the heads of the model `owner`, `position`, and `parts`, fields of MultiHead; a mixer
-    that takes heads gets them, `position` and `bias`.
+    """The mixer with options of the model `owner`.
 
-    Raises ValueError for heads that do not divide dim. For other mixers it raises ValueError for options of attention
-    that are not at their default, and for a position scheme that acts at heads.
+    Attention gets the owner's heads, `position`, and `parts`, which are fields of MultiHead. Another mixer that takes
+    heads gets the owner's heads and bias, and `position`. Raises ValueError for heads that do not divide dim; and, for
+    a mixer other than attention, for an option of attention that is not at its default, and for a position scheme that
+    acts at heads if the mixer has none.
     """
     if isinstance(mixer, MultiHead):
         heads = replace(mixer, heads=owner.heads, kv_heads=owner.kv_heads, position=position, **parts)

@@ -30,7 +30,7 @@ from .session import Growing
 from .starting import carry_over, refuse_start
 from .trained import Trained
 
-HUGE = 1e6         # of a parameter: training has exploded, and a score may overflow
+HUGE = 1e6         # with a parameter beyond this, training has exploded, and a score may overflow
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,11 +70,11 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return self.make_network(len(self.items), len(self.users))
 
     def fit(self, data: Any, **how: Any) -> Self:
-        """As the base's. With `item_vectors`, an ItemVectors, items have these (see `VectorNetwork`), beside id
-        embeddings or, with `id_embeddings` False, in their place.
+        """As `Recommender.fit`. With `item_vectors`, an ItemVectors, these and id embeddings make the item table
+        (see `VectorNetwork`); with `id_embeddings` False, the vectors alone.
 
-        Items of the vectors that are not in the data can be recommended: sequences are joined with them, a split has to
-        be of data that were (`ItemVectors.joined`).
+        Items that have a vector but no interaction can be recommended. They are added to sequences here; a split must
+        be of data to which `ItemVectors.joined` has added them.
         """
         vectors = how.get("item_vectors")
         if vectors is not None and not isinstance(data, Split):
@@ -109,7 +109,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
                 score = full_ranking(model, chosen, "valid")["ndcg@10"]
             except NaNScoreError:
                 return math.nan                              # the loop reports the step
-            return score if self._answers(network, p, chosen.data) else math.nan
+            return score if self._is_finite(network, p, chosen.data) else math.nan
 
         def begin(learner: Learner) -> None:
             if start is not None:
@@ -123,8 +123,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         if item_vectors is not None:
             self.network, self.parameters, self.moments = network, learned.whole(self.parameters), None
 
-    def _answers(self, network: Any, p: Any, data: Interactions) -> bool:
-        """Are all users' scores finite, after their whole histories? Asked only where a parameter is huge."""
+    def _is_finite(self, network: Any, p: Any, data: Interactions) -> bool:
+        """Are all users' scores finite, after their whole histories? Computed only if a parameter exceeds HUGE."""
         xp = backend.get_xp(p[network.scored])
         if all(xp.max(xp.abs(leaf)) < HUGE for _, leaf in leaves(p)):
             return True
@@ -141,17 +141,17 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return Sampler(*self.sampling(data))
 
     def sampling(self, data: Interactions) -> tuple[Any, ...]:
-        """The arguments of a `Sampler`. Raises ValueError for an option, such as a window, above all histories."""
+        """The arguments of a `Sampler`. Raises ValueError for an option, such as a window, longer than any history."""
         self._idle_options(data)
         drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
         timed = self.make_network(1, 1).reads_times
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn, timed
 
     def _idle_options(self, data: Interactions) -> str:
-        """A warning if an option, by default, counts more items than any history has, else "".
+        """A warning if the default of an option, such as a window, exceeds the longest history, else "".
 
-        Raises ValueError if it was set to such a value. Only learning is refused, not making the model: its scores are
-        right, and its files load.
+        Raises ValueError if the user set it to such a value. The constructor does not, since the scores of such a model
+        are right, and its files have to load.
         """
         longest = int(np.max(data.lengths, initial=0))
         for name, default in ((o.name, o.default) for o in options_of(self) if o.option.items):

@@ -45,7 +45,7 @@ class NextItemNetwork(LossOptions):
     causal: ClassVar[bool] = True                       # does each position see only itself and earlier ones?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
     reads_times: ClassVar[bool] = False                 # does it read `Batch.times`?
-    weights_are: ClassVar[str] = ""                     # a remark on `weights` that are no shares of items
+    weights_are: ClassVar[str] = ""                     # a remark on `weights` that do not sum to 1
 
     def __post_init__(self) -> None:
         if self.n_items < 1:
@@ -78,7 +78,7 @@ class NextItemNetwork(LossOptions):
         raise NotImplementedError
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): the state at the last position of each history, after `asking`."""
+        """(B, D): the state at the last position of each history, for the batch `asking(batch)`."""
         raise NotImplementedError
 
     @property
@@ -113,7 +113,7 @@ class NextItemNetwork(LossOptions):
         return partial(self.extend, p)
 
     def weights(self, cache: Any) -> list[Array]:
-        """The attention weights of each block, (B, h, L, L), for a batch after `asking`; [] without attention."""
+        """The attention weights of each block, (B, h, L, L), for the batch `asking(batch)`; [] without attention."""
         return self.attention(cache) if self.attends else []
 
     def asking(self, batch: Batch) -> Batch:

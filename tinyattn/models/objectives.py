@@ -144,14 +144,14 @@ def gbce(
 
     β = α (t (1 - 1/α) + 1/α) = 1 - t (1 - α), with α = min(1, k / (items - 1)) the sampled share of negatives and
     t = `calibration`. At t = 0 and b = 0 it is `bce` with k negatives; t = 1 removes the upward shift of scores that
-    sampling causes (Petrov & Macdonald 2023, gSASRec, who also divide by k + 1, which Adam undoes).
+    sampling causes (Petrov & Macdonald 2023, gSASRec, who also divide by k + 1, a factor that Adam cancels).
 
     b = log k with `base_rate`, else 0, as published. Among k + 1 candidates the odds of a target are 1 to k, so at b =
     0 every score first has to fall by log k. A model without biases does that by turning all embeddings to one
     direction, and ranks like popularity meanwhile: on MovieLens 1M for some fifteen epochs. With b, scores begin at the
     base rate (the prior of Lin et al. 2017, section 3.3), and ranks are unchanged.
 
-    The published code computes the logit of σ^β in float64; log σ^β = β log σ needs neither.
+    The published code computes the logit of σ^β in float64; β log σ, which equals log σ^β, needs neither.
     """
     z, read = _sampled_scores(h, E, batch)
     if base_rate:

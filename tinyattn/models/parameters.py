@@ -19,9 +19,9 @@ def named(p: Any) -> dict[str, np.ndarray]:
 
 
 def restored(network: Any, arrays: Arrays | Iterable[tuple[str, np.ndarray]], device: str) -> Any:
-    """The tree of these arrays, on `device`: the inverse of `named`. They may come one at a time.
+    """The tree of these arrays, on `device`: the inverse of `named`. The arrays may come one at a time.
 
-    Raises ValueError for an array missing, misshapen or extra: for those of one file, before any is read.
+    Raises ValueError for a missing, misshapen or extra array; for an extra one in a file, before any array is read.
     """
     p = room(network, device, arrays.nbytes if isinstance(arrays, Arrays) else None)
     wanted = {f"{PREFIX}{name}": leaf for name, leaf in leaves(p)}
@@ -56,9 +56,9 @@ def room(network: Any, device: str, most: int | None = None) -> Any:
 
 
 class _Shapes:
-    """Stands in for a generator: gives ones, and raises beyond twice `most` bytes.
+    """A stand-in for a generator, for `init` to give shapes: it draws ones, and raises beyond twice `most` bytes.
 
-    Twice, as a network may draw an array of a table's size before the table.
+    Twice, because a network may draw another array of a table's size before the table.
     """
 
     def __init__(self, most: int | None) -> None:
@@ -68,7 +68,7 @@ class _Shapes:
         if self._left is not None:
             self._left -= 4 * math.prod(np.atleast_1d(size).tolist())
             if self._left < 0:
-                raise ValueError("its options ask for more parameters than it has")
+                raise ValueError("its options need more parameters than it has")
         return np.ones(size)
 
     def uniform(self, low: float, high: float, size: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..training import Workers
 
 USERS = 256              # per tile, about
 TILE = 1 << 18           # scores a tile: 1 MB of float32. BLAS may round small products differently
-KEPT = 4                 # tiles that are not computed twice
+KEPT = 4                 # tiles of the targets that are kept, and not computed again to be counted
 
 
 class Products(LazyScores):
@@ -56,7 +56,7 @@ class Products(LazyScores):
         return Counts(target, above, equal, values)
 
     def _is_bounded(self) -> bool:
-        """Can no product overflow, and so none be NaN?"""
+        """Is every product surely finite?"""
         largest = [float(np.max(np.abs(x), initial=0)) for x in (self._h, self._E[1:])]
         return largest[0] * largest[1] * self._h.shape[1] < float(np.finfo(self._h.dtype).max)
 

@@ -39,7 +39,7 @@ class Recommender(Estimator):
 
         Models that are trained by steps validate on a split's validation part after each epoch, by NDCG@10. They take
         `checkpoint`, `on_epoch`, `progress` and `enough`, as `tinyattn.training.train`, and `start`: a model of the
-        same kind and network, learned on older data. Items and users that it knows keep their rows and Adam's moments,
+        same kind and network, learned on older data. Items and users of `start` keep their rows and Adam's moments,
         new ones begin fresh. Raises ValueError for data that cannot be learned from, or a start that does not fit.
         """
         if isinstance(data, Split | RatingSplit):
@@ -56,13 +56,13 @@ class Recommender(Estimator):
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1): how likely each item is the next, higher is likelier; column 0 is padding.
 
-        Histories hold item numbers, oldest first, for a model that `reads_times` `TimedHistory`s; `users` are user
-        numbers, 0 or None where unknown.
+        A history is an array of item numbers, oldest first; for a model that `reads_times`, a `TimedHistory`. `users`
+        are user numbers, 0 or None where unknown.
         """
         raise NotImplementedError
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
-        """The same scores, for ranks. Models that can rank without whole rows override this."""
+        """The scores of `score`, from which ranks are computed. Models that can rank without whole rows override it."""
         return WholeRows(self.score, histories, users, len(self.fitted()))
 
     def recommend(
@@ -83,10 +83,10 @@ class Recommender(Estimator):
         those that `only` lacks. `users`, an id per sequence or None, matter only to models with user embeddings;
         `times`, seconds or dates shaped like the sequences, only to models that read them.
         An empty sequence gets the items by popularity, with their counts in the training data as scores. With `unknown`
-        "skip" ids that the model does not know are left out of the sequences. Raises ValueError for such an id (named)
-        with "refuse", for an empty sequence where the model has no counts, since it was imported or is of an older
-        version, for more or fewer users or times than sequences, for times that run backwards, or are missing where the
-        model reads them, and for fewer than k candidates.
+        "skip", ids that the model does not know are left out of the sequences; with "refuse" they raise ValueError,
+        which names one. Raises ValueError, too, for more or fewer users or times than sequences, for times that
+        decrease, or are missing where the model reads them, and for fewer than k candidates. A model that was imported
+        or saved by an older version has no counts, and raises ValueError for an empty sequence.
         """
         vocabulary = self.fitted()
         sequences = in_order(sequences, "sequences")
@@ -122,8 +122,8 @@ class Recommender(Estimator):
         return numbers[numbers > 0]
 
     def _scores(self, histories: list[np.ndarray], users: np.ndarray | None) -> np.ndarray:
-        """`score`, but `popularity` for an empty history, where the model does not go by the user."""
-        if self.by_user:                             # which reads no history, so any will do
+        """`score`; `popularity` for an empty history, unless the model recommends by the user alone."""
+        if self.by_user:                             # the model reads no history, so any can replace an empty one
             histories = [history if len(history) else np.array([1]) for history in histories]
         read = [i for i, history in enumerate(histories) if len(history)]
         if len(read) == len(histories):

@@ -37,7 +37,7 @@ class RunFolder:
     """config.json first, then checkpoint.npz and training.csv as training goes, model.npz and metrics.json last.
 
     A run has finished when the last two exist and the checkpoint does not. Every file is written whole or not at all.
-    moments.npz is for a later run that starts from this one; without it the optimiser begins afresh there.
+    moments.npz is for a later run that starts from this one; without it, that run's optimiser begins afresh.
     """
 
     PARTS = ("config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv", "moments.npz")
@@ -164,7 +164,7 @@ class RunFolder:
             if old.get(name) != new.get(name):
                 flag, was, now = f"--{name.replace('_', '-')}", old.get(name), new.get(name)
                 if name == "test_targets" and "targets" not in new:
-                    flag = "--targets"                                      # as in the models without such an option
+                    flag = "--targets"                                      # its name if the model has no such option
                 made = f"with {flag} {_as_text(was)}, not " + ("without" if now is None else _as_text(now))
                 if was is None:
                     made = f"without {flag}, not with {_as_text(now)}"

@@ -94,7 +94,7 @@ class SequenceModel(Trained):
         return self._measures(self.network, self.parameters, batch)
 
     def evaluation_batch(self, data: Any) -> Any:
-        """All of whatever `fit` takes as one batch: images and texts are hidden and masked as `evaluate` does it."""
+        """All the data, in any form that `fit` takes, as one batch. Patches and tokens are hidden as in `evaluate`."""
         self.fitted()
         return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
 

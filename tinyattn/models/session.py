@@ -17,7 +17,7 @@ class Growing(NamedTuple):
     """How a model scores a growing history."""
 
     score: Callable[[np.ndarray, Any], tuple[np.ndarray, Any]]   # items (n,), cache -> scores (1, n_items + 1), cache
-    longest: int                     # items, at most
+    longest: int                     # the most items that it can score
 
 
 class Session:
@@ -30,7 +30,7 @@ class Session:
         self._model, self._vocabulary = model, model.fitted()
         self._user = None if user is None else model.user_numbers([user])
         self._growing, self._learned = model.growing(), _learned(model)
-        self._numbers = np.zeros(0, dtype=np.int64)  # of all items
+        self._numbers = np.zeros(0, dtype=np.int64)  # the whole history
         self._past: Any = None                       # the cache
         self._read = 0                               # its number of items
         self._scores: np.ndarray | None = None       # after the last item, if computed

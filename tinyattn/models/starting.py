@@ -28,9 +28,9 @@ def refuse_start(start: Any, model: Any) -> None:
 def carry_over(start: Any, items: Vocabulary, users: Vocabulary, learner: Any, optimizer: str) -> None:
     """Overwrite fresh parameters and moments of Adam with those of `start`, whose rows are found by id.
 
-    Rows of new ids stay fresh, and so do all moments where `lost_moments` says why. Steps are counted from 1 again,
-    and with them Adam's corrections for moments that began at 0, which new rows need.
-    Raises ValueError where no item is known.
+    Rows of new ids stay fresh, and so do all moments if `lost_moments` gives a reason. Steps are counted from 1 again,
+    so that Adam corrects for moments that begin at 0, which those of new rows do. Raises ValueError where no item is
+    known.
     """
     rows = {"items": _rows(start.items, items), "users": _rows(start.users, users)}
     if not known_ids(start, items, users)[0]:
@@ -52,12 +52,12 @@ def lost_moments(start: Any, optimizer: str) -> str:
     """Why the moments of `start` are not kept; "" where they are."""
     if start.moments is None:
         return "there is no moments.npz"
-    # Muon's moments of a matrix are no means: Adam would divide them by the root of a v that is 0
+    # Muon leaves v of a matrix at 0, and Adam would divide by its root
     return "" if start.optimizer == optimizer else f"the moments are of {start.optimizer}"
 
 
 def known_ids(start: Any, items: Vocabulary, users: Vocabulary) -> tuple[int, int]:
-    """The numbers of items and of users whose rows are kept; no users where the model has no row of a user."""
+    """The numbers of items and of users whose rows are kept; 0 users where the model has no rows of users."""
     has_users = "users" in _tables(start).values()
     pairs = (start.items, items), (start.users, users)
     known = [int((was.numbers_or_zero(now.ids) > 0).sum()) for was, now in pairs]
@@ -65,7 +65,7 @@ def known_ids(start: Any, items: Vocabulary, users: Vocabulary) -> tuple[int, in
 
 
 def _rows(was: Vocabulary, now: Vocabulary) -> tuple[np.ndarray | EllipsisType, np.ndarray | EllipsisType]:
-    """The rows of known ids in the new table, and in the old one. Row 0, padding's, is the same."""
+    """The rows of known ids in the new table, and in the old one. Row 0, padding, is row 0 in both."""
     old = was.numbers_or_zero(now.ids)
     (new,) = old.nonzero()
     return np.r_[0, 1 + new], np.r_[0, old[new]]

@@ -43,7 +43,7 @@ class Trained(Settings, Estimator):
         """Set network, parameters and history. `how` is as in `tinyattn.training.train`.
 
         Where training diverges after an epoch with a validation score, the model is that of the best epoch, without
-        moments, and a DivergedWarning tells it.
+        moments, and a DivergedWarning is given.
         """
         try:
             self.parameters, self.history = train(
@@ -70,6 +70,6 @@ class Trained(Settings, Estimator):
         self._take(arrays)
 
     def _take(self, arrays: Arrays | Iterable[tuple[str, np.ndarray]]) -> None:
-        """Parameters by name, which may come one at a time. Raises as `_restore`."""
+        """Set the parameters from arrays by name, which may come one at a time. Raises as `_restore`."""
         self.network = self.known_network()
         self.parameters = restored(self.network, arrays, self.device)

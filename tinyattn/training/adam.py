@@ -29,9 +29,9 @@ def adam(
     """One step: vector -= lr m̂ / (√v̂ + eps), with m̂ = m / (1 - β₁ᵗ) and v̂ = v / (1 - β₂ᵗ), t = `step` from 1 on.
 
     First, m = β₁ m + (1 - β₁) g and v = β₂ v + (1 - β₂) g². Both `vector` and `moments` are updated in place.
-    Shapes: vector, gradient, m, v (P,). m and v start at 0, so at first they are too small by the factor 1 - βᵗ;
-    divided by it, the first step is lr · sign(g), for any |g| well above eps. SASRec uses beta2 = 0.98.
-    `step` may be the `corrections` of a step, as float32 arrays on a device, which then hold β₁, β₂ and lr.
+    Shapes: vector, gradient, m, v (P,). m and v start at 0, so at first they are too small by the factor 1 - βᵗ, by
+    which they are divided. So the first step is lr · sign(g), for any |g| well above eps. SASRec uses beta2 = 0.98.
+    `step` may be what `corrections` returns, as float32 arrays on a device; `lr` is then not read.
     """
     xp = get_xp(vector, gradient)
     root, rate = step if isinstance(step, tuple) else corrections(step, lr, beta1, beta2)

@@ -26,7 +26,8 @@ LOOK_EVERY = 50          # on a device, losses are fetched and checked every so 
 class DivergedError(ArithmeticError):
     """A number is not finite; the message names it, and the step.
 
-    After an epoch with a validation score, `parameters` are those of the best epoch, and `history` has all whole ones.
+    After an epoch with a validation score, `parameters` are those of the best epoch, and `history` has all completed
+    epochs.
     """
 
     def __init__(self, message: str) -> None:
@@ -49,12 +50,12 @@ class DivergedWarning(RuntimeWarning):
 class InterruptedRunError(Exception):
     """Ctrl-C after the step that the message names; with a checkpoint, all steps up to it are saved."""
 
-    def _render_traceback_(self) -> list[str]:  # IPython asks for it: a notebook shows one line
+    def _render_traceback_(self) -> list[str]:  # IPython calls it, so a notebook shows one line
         return [f"{type(self).__name__}: {self}"]
 
 
 class Around:
-    """A context around a run of `last` steps; the loop calls it when a step begins, is computed and has ended.
+    """A context around a run of `last` steps. The loop calls it before and after a step, and before its update.
 
     Saving takes at most 2 % of the time.
     """
@@ -84,7 +85,7 @@ class Around:
             error.keep(self.state)
 
     def begin(self) -> bool:
-        """A step begins. Will `look` read its loss?"""
+        """A step begins. -> True if `look` will read its loss."""
         here, every_step = self.state.here, backend.is_numpy(self.state.learner.xp)
         self._began = time.monotonic()
         self._saves, ends = self._began >= self._due, here == len(self.state.seen) - 1
@@ -130,7 +131,7 @@ class Around:
         if self.state.here:                                      # the epoch's last step has been looked at
             self._refuse_divergence(self.state.here - 1)
         self._save()
-        self.job.wait()                                          # the first rank to exit would end one that is saving
+        self.job.wait()                                          # a rank that exits would end one that is still saving
         raise InterruptedRunError(f"interrupted after step {self.state.step}")
 
     def _save(self) -> None:
@@ -142,7 +143,7 @@ class Around:
         self._due = now + 50 * (now - began)
 
     def _refuse_divergence(self, last: int) -> None:
-        """Raise DivergedError for the first of the epoch's unchecked steps, up to `last`, that is not finite.
+        """Raise DivergedError if loss or gradient of an unchecked step of the epoch, up to `last`, is not finite.
 
         On a device this is the only place in a step that waits for results.
         """

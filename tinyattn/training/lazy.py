@@ -1,9 +1,8 @@
 """Adam for large tables whose rows are rarely read: a row's missed updates are applied when it is next read.
 
-Weight decay and a schedule of the learning rate are made up for, too.
-
 Adam updates every parameter at every step: without a gradient m and v decay, and the parameter keeps moving a little,
-for about a hundred steps. With 57,000 items and a thousand in a batch, these updates take nearly all the time.
+for about a hundred steps. With 57,000 items and a thousand in a batch, these updates take nearly all the time. Missed
+updates include weight decay, and follow the schedule of the learning rate.
 """
 
 import math
@@ -26,7 +25,7 @@ STOPPED = 1e-7       # missed steps that move a row by less than this fraction o
 class LazyAdam:
     """Adam on a table (V, d), exact up to the interpolation in `catch_up`. Its state is `moments` and `last`.
 
-    `last` (V,) is the step up to which each row is up to date, equal to dense Adam's. Steps are counted from 1.
+    `last` (V,) is the step after which each row equals dense Adam's. Steps are counted from 1.
     Use: `catch_up(ids, step - 1)` before rows are read, `update(ids, g, step)` after.
     `factors` (T + 1,) multiply lr, one for each step; the last one holds for all later steps. None: always 1.
     `weight_decay` is AdamW's, of the whole table.
@@ -101,7 +100,7 @@ class LazyAdam:
         self.last[behind] = step
 
     def _kept(self, since: np.ndarray, step: int) -> np.ndarray:
-        """What decay leaves of 1 in the steps after `since`, up to `step`: the product of 1 - lr λ."""
+        """The product of 1 - lr λ over the steps after `since`, up to `step`: the factor of weight decay."""
         known = len(self._log_kept) - 1
         beyond = np.maximum(step - known, 0) - np.maximum(since - known, 0)
         logs = self._log_kept[min(step, known)] - self._log_kept[np.minimum(since, known)]
@@ -128,7 +127,7 @@ def lazy_tables(learner: Any, rows_read: dict[str, np.ndarray]) -> Any:
     lazy = {}
     for name, table in leaves(learner.p):
         large = name in rows_read and len(table) > LAZY_FROM * len(np.unique(rows_read[name]))
-        if large and (name not in decays or np.ptp(decays[name]) == 0):           # LazyAdam knows one decay a table
+        if large and (name not in decays or np.ptp(decays[name]) == 0):           # LazyAdam has one decay for a table
             lazy[name] = learner.lazy_adam(name, table, Moments(m[name], v[name]))
     return lazy
 

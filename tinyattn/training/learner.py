@@ -43,7 +43,7 @@ class Learner:
         self.vector, self.p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, self.xp)
         self._is_shared = False
         if backend.is_numpy(self.xp):
-            with suppress(OSError):                     # without shared memory, there are threads
+            with suppress(OSError):                     # without shared memory, workers are threads
                 self.vector = shared(self.vector)       # child processes see every step's parameters
                 self.p = views(self.vector, self.p)
                 self._is_shared = True
@@ -62,7 +62,7 @@ class Learner:
         self._rows: dict[str, np.ndarray] = {}          # rows of lazy tables that the current step reads
         self._tables = dict(leaves(self.grads))         # gradients by name
         self.sender = None if backend.is_numpy(self.xp) else Sender(self.xp, settings.seed)     # to a device
-        self._sent: Sent | None = None                  # to it, for the current step
+        self._sent: Sent | None = None                  # what was sent for the current step
         self.launcher = None
         if self.sender is not None and recording.PROVEN and backend.device_name(settings.device) in recording.PROVEN:
             self.launcher = Launcher()
@@ -89,7 +89,7 @@ class Learner:
         raise ValueError("optimizer is 'muon', expected 'adam' for a model without weight matrices")
 
     def _between(self, others: Container[str]) -> list[slice]:
-        """The pieces of the vector around these arrays."""
+        """The pieces of the vector outside these arrays."""
         begin, end, pieces = 0, 0, []
         for name, table in leaves(self.p):
             if name in others:
@@ -129,16 +129,16 @@ class Learner:
         return saved
 
     def pool(self, workers: int | None) -> ProcessPool:
-        """The processes that `differentiate` uses, as a context. With a device it is this process alone."""
+        """The processes that `differentiate` uses, as a context; on a device, only this process."""
         count = workers if backend.is_numpy(self.xp) else 1
         return ProcessPool(count, self._work, self.vector.nbytes + (1 << 20), fork=self._is_shared)
 
     def differentiate(self, batches: Sequence[Batch], step: int, seen: Any, pool: ProcessPool) -> None:
         """Compute the gradient of `batches` after `step` steps; write loss and squared norm to `seen`.
 
-        All three are as for one batch with all rows: a batch counts by its weight. Slices are added in their order,
-        whichever is ready first. A device computes a batch in one piece. Each rank computes some of the slices, and
-        has all batches, which are a function of the step.
+        All three are those of one batch with all rows, so a batch counts by its weight. Slices are added in their
+        order, whichever is ready first. A device computes a batch in one piece. Each rank computes some of the slices,
+        but gets all batches, since these are a function of the step.
         """
         self._begin(batches, step)
         slices = self.slices(batches)
@@ -148,7 +148,7 @@ class Learner:
         self.compute(tasks, seen, pool)
 
     def send(self, part: Any, step: int) -> Any:
-        """On a device, all that differs from the last step is sent before the step begins; see `sending`."""
+        """On a device, send all that differs from the last step, before the step begins; see `sending`."""
         if self.sender is None:
             return part
         lr = rate_at(self.lr, self.factors, step + 1)
@@ -156,7 +156,7 @@ class Learner:
         return self._sent
 
     def compute(self, tasks: list[Any], seen: Any, pool: ProcessPool) -> None:
-        """`differentiate` once everything is on its device: nothing is carried over here, and nothing waits."""
+        """The rest of `differentiate`, when everything is on its device: it transfers nothing and waits for nothing."""
         for piece in self._dense:
             self.gradient[piece] = 0
         seen[...] = 0
@@ -209,7 +209,7 @@ class Learner:
             return share * loss, self.model.loss_backward(self.p, share, cache)
 
     def _begin(self, batches: Sequence[Batch], step: int) -> None:
-        """Zero the last gradient of lazy tables, and bring the rows that `batches` read up to date."""
+        """Zero the previous gradient of lazy tables, and bring the rows that `batches` read up to date."""
         for name, ids in self._rows.items():
             self._tables[name][ids] = 0
         rows_read = self._rows_read(batches) if self.lazy else {}

@@ -262,7 +262,7 @@ class ProcessPool:
 
 
 def _close_inherited() -> None:
-    """In any other forked process, close the pipes: they would hide from children that the parent has ended."""
+    """In any other forked process, close the pipes: while they are open, children get no EOF when the parent ends."""
     if ProcessPool.forked is not None:
         ProcessPool.forked._opened.close()
 

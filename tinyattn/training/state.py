@@ -82,7 +82,7 @@ class State:
             meta, arrays = read_arrays(path, "checkpoint")
         except FileError as error:
             raise FileError(f"{error}: remove it, and training begins anew") from None
-        return meta, arrays if self.learner.ranks.size == 1 else dict(arrays.items())      # whole, for the other ranks
+        return meta, arrays if self.learner.ranks.size == 1 else dict(arrays.items())      # all, for the other ranks
 
     def restore(
         self,

@@ -267,7 +267,7 @@ def test_a_pickle_that_wants_to_run_code_is_refused(tmp_path, capsys):
     torch.save(state | {"more": Code(tmp_path / "made")}, tmp_path / "m.pth")
     out = tmp_path / "run"
     arguments = ["import-model", tmp_path / "m.pth", "--out", out, "--heads", H, "--block-form", "pre"]
-    refuses(capsys, arguments, "m.pth wants to run code, and is not read", "mkdir")
+    refuses(capsys, arguments, "m.pth would run code, and is not read", "mkdir")
     assert not (tmp_path / "made").exists()
     (tmp_path / "m.pth").write_bytes(pickle.dumps(Code(tmp_path / "made"), protocol=4))
     refuses(capsys, arguments, "m.pth is a pickle that torch.save did not write, and is not read")

@@ -1,6 +1,6 @@
 """Attention within windows of a grid, and within shifted ones (Liu et al. 2021, Swin, section 3.2).
 
-It is not in MECHANISMS, whose entries take sequences of any length: its grid is fixed.
+It is not in MECHANISMS, because its grid is fixed, and those mechanisms take sequences of any length.
 """
 
 from dataclasses import dataclass
@@ -43,8 +43,8 @@ class GridWindowsCache(NamedTuple):
 class GridWindows(Mechanism):
     """score_ij = q_i · k_j / √d + T[place of i - place of j, head], if i and j share a window; other pairs are masked.
 
-    The readable form is full attention under a mask and a bias; the faster one computes the windows alone.
-    T has a number for every distance in two dimensions and every head. Tokens are the places of a grid, row by row.
+    The readable form is full attention under a mask and a bias; the faster one computes only the windows.
+    T has a number for every two-dimensional offset and head. Tokens are the places of a grid, row by row.
     Raises ValueError for a window that does not divide the grid, and a shift that is not in 0 to window - 1.
     """
 

@@ -20,11 +20,11 @@ class LinearCache(NamedTuple):
     out: Array
     denominator: Array
     causal: bool
-    keys: Array | None          # (B, 1, m), which are no padding
+    keys: Array | None          # (B, 1, m), True = no padding
 
     @property
     def weights(self) -> Array:
-        """(..., h, n, m): implied by the features, and computed only here."""
+        """(..., h, n, m): computed on demand from the features."""
         return linear_weights(self.q, self.k, self.causal, self.keys)
 
 

@@ -57,13 +57,13 @@ class LongformerCache(NamedTuple):
 
 @dataclass(frozen=True)
 class Longformer(Patterned):
-    """Tokens look at near ones and at the first G; these look at all, by separate projections.
+    """Every token looks at near tokens and at the first G. These look at all tokens, through separate projections.
 
         out_i = attention(q_i, k, v)  of near and global tokens    for i >= G
         out_i = attention(q'_i, k', v')  of all tokens             for i < G
 
     q', k' and v' are projections by W'_q, W'_k and W'_v. With a causal mask no token looks ahead, so global tokens look
-    at global tokens alone.
+    only at global tokens.
     """
 
     window: int = option(
@@ -77,7 +77,7 @@ class Longformer(Patterned):
     )  # fmt: skip
 
     name = "longformer"
-    has_scores = False               # they are of two kinds, by two sets of projections
+    has_scores = False               # two sets of projections make two kinds of scores
 
     def init_projections(self, rng: np.random.Generator, dim: int, kv_dim: int, bias: bool) -> dict[str, Any]:
         if not self.global_tokens:
@@ -88,7 +88,7 @@ class Longformer(Patterned):
         self, p: Any, x: Array, memory: Array, mask: Mask, heads: int, kv_heads: int, position: Any,
         slots: Array | None,
     ) -> tuple[dict[str, Array], Any]:  # fmt: skip
-        """Queries, keys and values of the tokens that global ones may look at: with a causal mask the first G alone."""
+        """Queries, keys and values of the tokens that global ones may look at; with a causal mask only the first G."""
         if not self.global_tokens:
             return {}, None
         rows = min(self.global_tokens, x.shape[-2]) if mask.causal else x.shape[-2]

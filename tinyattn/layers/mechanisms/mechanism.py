@@ -13,7 +13,7 @@ from ..heads import for_each_head, in_groups
 
 
 class Attended(Protocol):
-    """The cache of a mechanism: who looks at whom."""
+    """The cache of a mechanism, which gives the attention weights."""
 
     @property
     def weights(self) -> Array:

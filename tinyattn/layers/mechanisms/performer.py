@@ -19,11 +19,11 @@ class PerformerCache(NamedTuple):
     out: Array
     denominator: Array
     causal: bool
-    keys: Array | None          # (B, 1, m), which are no padding
+    keys: Array | None          # (B, 1, m), True = no padding
 
     @property
     def weights(self) -> Array:
-        """(..., h, n, m): implied by the features, and computed only here."""
+        """(..., h, n, m): computed on demand from the features."""
         return performer_weights(self.q, self.k, self.W, self.causal, self.keys)
 
 

@@ -1,4 +1,4 @@
-"""Gated DeltaNet's layer as a mixer: a state that replaces what it holds under a key (Yang et al. 2024, 2025)."""
+"""Gated DeltaNet's layer as a mixer: its state has one value for a key, the newest (Yang et al. 2024, 2025)."""
 
 import math
 from dataclasses import dataclass
@@ -47,9 +47,9 @@ class DeltaCache(NamedTuple):
 class DeltaRule(Recurrent):
     """(norm(y) ⊙ SiLU(z)) W_out, with y = delta_rule(q / |q|, k / |k|, v, β, a) in every head.
 
-    [c, z] = x W_in, and q, k and v are SiLU(conv(c)), side by side; [s, r] = x W_rate + b_rate, a number a head each,
-    give β = limit σ(s) and a = -softplus(r). The norm is RMSNorm, of each head (Yang, Kautz & Hatamizadeh 2025, figure
-    1). In the paper a softplus is multiplied by a learned rate as well; here b_rate does its work.
+    [c, z] = x W_in and [q, k, v] = SiLU(conv(c)). [s, r] = x W_rate + b_rate, where s and r have one number for each
+    head; β = limit σ(s) and a = -softplus(r). The norm is RMSNorm, of each head (Yang, Kautz & Hatamizadeh 2025, figure
+    1). The paper also multiplies the softplus by a learned rate, whose place b_rate takes here.
     """
 
     delta_heads: int = option(1, "heads, each with a state of (D / heads)² numbers; must divide dim", at_least=1)

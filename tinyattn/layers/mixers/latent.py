@@ -1,18 +1,19 @@
 """Multi-head latent attention: keys and values of all heads from one short vector (DeepSeek-AI 2024, section 2.1).
 
-A cache holds what a later token needs of an earlier one. With h heads of width d it is 2 h d numbers, with g shared
-heads of keys and values 2 g d. Here it is a latent vector c of a few numbers, from which keys and values of every head
-are made anew, and a key r of a few features that all heads share, for positions:
+A cache holds what later tokens need of an earlier one. With h heads of width d these are 2 h d numbers, with g shared
+heads of keys and values 2 g d. Here they are a short latent vector c, from which the keys and values of every head are
+computed, and a short key r for positions, which all heads share:
 
     score = (q_h · (c W_k,h) + turn(t_h) · turn(r)) / √(d + turned)        out_h = Σ_j p_j c_j W_v,h
 
-Keys and values need not be made for that. A product of three matrices has two orders, and so
+A product of three matrices can be computed in two orders, and the second needs no keys and values:
 
     q_h · (c W_k,h) = (q_h W_k,hᵀ) · c            Σ_j p_j (c_j W_v,h) = (Σ_j p_j c_j) W_v,h
 
-With W_k absorbed into the query and W_v into the output, heads of width `latent` all look at the same c: multi-query
-attention to latents, with as many numbers. `forward` makes keys and values, `extend` absorbs. Rotary positions would
-stand between q_h and W_k,hᵀ, another turn for every pair of tokens: that is why they act on t and r alone.
+With W_k absorbed into the query and W_v into the output, heads of width `latent` all look at the same c. This is
+multi-query attention to the latent vectors. `forward` computes keys and values, `extend` absorbs their matrices. A
+rotation of q_h, which differs for every pair of tokens, would stand between q_h and W_k,hᵀ and prevent that. So rotary
+positions act only on t and r.
 """
 
 import math
@@ -50,7 +51,7 @@ class LatentCache(NamedTuple):
 
     @property
     def weights(self) -> Array:
-        """(B, h, n, m), before dropout: who looks at whom."""
+        """(B, h, n, m), before dropout."""
         weights: Array = self.attended.weights
         return weights
 
@@ -59,7 +60,7 @@ class LatentCache(NamedTuple):
 class Latent(Mixer):
     """y = concat_h(attention([q_h, t_h], [c W_k,h, r], c W_v,h)) W_o, with [q, t] = x W_q, c = x W_c and r = x W_r.
 
-    Of the paper's equations 9 to 19 two things are left out: queries are not compressed, and c is not normalised.
+    It differs from the paper's equations 9 to 19 in two points: queries are not compressed, and c is not normalised.
     """
 
     latent: int | None = option(None, "numbers of a token's latent vector, at most dim (default: dim / 4)", at_least=1)
@@ -147,8 +148,8 @@ class Latent(Mixer):
     def extend(self, p: Any, x: Array, memory: Array | None, past: LatentPast | None) -> tuple[Array, LatentPast]:
         """The cache has latent + turned numbers a token; W_k and W_v are absorbed.
 
-        The bias of keys adds one number to all scores of a query, which softmax ignores; that of values comes once to
-        every output, as weights sum to 1.
+        The bias of keys adds one number to all scores of a query, which does not change their softmax. The bias of
+        values is added once to every output, because weights sum to 1.
         """
         xp, h, (d, latent, turned) = get_xp(x), self.heads, self.widths(x.shape[-1])
         memory, length, n = x if memory is None else memory, 0 if past is None else past.length, x.shape[-2]
@@ -157,13 +158,13 @@ class Latent(Mixer):
         new = xp.concatenate([c[:, None], r], axis=-1)                                  # (B, 1, n, latent + turned)
         kept = (GrowingRows.none(new) if past is None else past.kept).append(new)
         W_k, W_v = (xp.transpose(p[name]["W"].reshape(latent, h, d), (1, 0, 2)) for name in ("key", "value"))
-        asked = xp.concatenate([q[..., :d] @ W_k.swapaxes(1, 2), t], axis=-1)           # (B, h, n, latent + turned)
-        asked = asked * math.sqrt((latent + turned) / (d + turned))                     # attention divides by another √
+        absorbed = xp.concatenate([q[..., :d] @ W_k.swapaxes(1, 2), t], axis=-1)        # (B, h, n, latent + turned)
+        absorbed = absorbed * math.sqrt((latent + turned) / (d + turned))               # attention divides by another √
         m = length + n
         allowed = Mask(causal=True).rows(xp.arange(length, m)[None, :, None], m, x)
-        grouped = (in_groups(part, h, 1) for part in (asked, allowed, None))
+        grouped = (in_groups(part, h, 1) for part in (absorbed, allowed, None))
         read, _ = attention_in_groups(kept.rows, kept.rows[..., :latent], *grouped)
-        out = merge(read.reshape(*asked.shape[:-1], latent) @ W_v)
+        out = merge(read.reshape(*absorbed.shape[:-1], latent) @ W_v)
         if "b" in p["value"]:
             out = out + p["value"]["b"]
         return dense(p["output"], out)[0], LatentPast(m, kept)

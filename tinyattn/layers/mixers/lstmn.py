@@ -121,8 +121,8 @@ class LSTMN(Recurrent):
                 grads[name] += g
         _, grads["Wh"], _ = linear_backward(dkeys, h, p["Wh"])
         _, grads["Wr"], _ = linear_backward(dq[:, 1:], read[:, :-1], p["Wr"])
-        dasked, grads["Wx"], _ = linear_backward(dq, x, p["Wx"])
-        return dx + dasked, grads
+        dx_query, grads["Wx"], _ = linear_backward(dq, x, p["Wx"])
+        return dx + dx_query, grads
 
     def extend(self, p: Any, x: Array, memory: Array | None, past: LSTMNPast | None) -> tuple[Array, LSTMNPast]:
         """The cache grows with the tokens: every state and cell, and the states' keys, (B, m, D) each."""

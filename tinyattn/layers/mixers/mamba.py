@@ -62,7 +62,7 @@ class Mamba(Recurrent):
     name = "mamba"
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
-        """As in the paper's code: in each channel A = -1 .. -N, D = 1, and b_Δ lets Δ begin between .001 and .1."""
+        """As in the paper's code: in each channel A = -1 .. -N, D = 1, and with b_Δ, Δ begins between .001 and .1."""
         wide, rank = self.expand * dim, self._rank(dim)
         first = np.exp(rng.uniform(math.log(1e-3), math.log(1e-1), wide))
         return {

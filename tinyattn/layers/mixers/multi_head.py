@@ -56,7 +56,7 @@ class MultiHeadCache(NamedTuple):
 
     @property
     def weights(self) -> Array:
-        """(..., h, n, m), before dropout: who looks at whom."""
+        """(..., h, n, m), before dropout."""
         return self.attended.weights
 
 
@@ -78,10 +78,10 @@ def multi_head_attention(
     """Queries from x, keys and values from memory; self-attention is `memory = x`.
 
     y = concat_h(attention(x Wq_h, memory Wk_h, memory Wv_h)) Wo. The output projection is left out where `p`
-    has none, as in SASRec. Dropout falls on the attention weights. `mechanism` may replace full attention, and a
+    has none, as in SASRec. Dropout acts on the attention weights. `mechanism` may replace full attention, and a
     `position` scheme may act on the heads of tokens at `slots`. With `kv_heads` below `heads`, a head of keys and
     values serves heads / kv_heads consecutive heads of queries, and W_k and W_v are (D, kv_heads D / heads).
-    `activated`: queries, keys and values pass SiLU (Zhai et al. 2024, equation 1).
+    `activated`: queries, keys and values pass through SiLU (Zhai et al. 2024, equation 1).
 
     Shapes: x (..., n, D), memory (..., m, D); a mask that is an array broadcasts to (..., heads, n, m), so one for each
     sequence is (B, 1, n, m) -> y (..., n, D), cache.
@@ -148,7 +148,7 @@ class MultiHead(Mixer):
     bias: bool = True            # of the query, key and value projections, and of the output projection
     output: bool = True          # is there an output projection?
     kv_heads: int | None = None  # heads of keys and values: as many as `heads`, or fewer, shared
-    activated: bool = False      # do queries, keys and values pass SiLU? The form `hstu` of the block sets it
+    activated: bool = False      # do queries, keys and values pass through SiLU? The form `hstu` of the block sets it
 
     name = "attention"
     keeps_tokens = True          # some mechanisms keep fewer, or a sum

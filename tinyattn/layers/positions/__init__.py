@@ -1,4 +1,4 @@
-"""The position schemes, by name: how tokens get to know their places."""
+"""The position schemes, by name."""
 
 from collections import ChainMap
 from collections.abc import Mapping

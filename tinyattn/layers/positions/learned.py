@@ -13,7 +13,7 @@ from .position import Position
 
 @dataclass(frozen=True)
 class Learned(Position):
-    """y = x + P[slots], with P (maxlen, D). A slot beyond the table is an IndexError; devices do not check."""
+    """y = x + P[slots], with P (maxlen, D). On the host a slot beyond the table raises IndexError."""
 
     name = "learned"
 

@@ -1,4 +1,4 @@
-"""What a position scheme is: how tokens get to know their places."""
+"""The base of position schemes, by which attention depends on the places of tokens."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are rotated by their places (Su et al. 2021); also beyond the trained length."""
+"""Rotary positions: queries and keys are rotated by their places (Su et al. 2021). Long texts can use scaled angles."""
 
 import math
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from .position import Position
 class RoPE(Position):
     """score_ij = a² (R_i q_i) · (R_j k_j) / √d.
 
-    a is 1; with scaling yarn, whose softmax is sharper, it is 0.1 ln(factor) + 1 (Peng et al. 2023, section 3.4).
+    a is 1; with scaling yarn it is 0.1 ln(factor) + 1, for a sharper softmax (Peng et al. 2023, section 3.4).
     Only the distance of two tokens matters, so positions are counted from the first token of each sequence, and one
     table serves all. Heads must have an even width.
     """
 
     rope_base: float = option(10000.0, "base of the angles, from 1 radian a token down to about 1 / base", above=0)
     rope_scaling: str = option(
-        "none", "what changes the angles so that texts may be longer than those of the training: all turn slower, by "
-        "`rope_factor` (linear), or the slow ones do (ntk, yarn, llama3)", choices=SCALINGS,
+        "none", "how angles change for texts longer than in training: all pairs turn slower, by `rope_factor` "
+        "(linear), or only the slow ones (ntk, yarn, llama3)", choices=SCALINGS,
     )  # fmt: skip
     rope_factor: float = option(1.0, "how many times longer texts may be, with a rope_scaling", at_least=1)
-    rope_trained: int = option(2048, "tokens that a text of the training had (rope_scaling yarn, llama3)", at_least=1)
+    rope_trained: int = option(2048, "tokens of a text in training (rope_scaling yarn, llama3)", at_least=1)
     rope_slow: float = option(1.0, "pairs that turn less often in a trained text are scaled (yarn, llama3)", above=0)
     rope_fast: float = option(32.0, "pairs that turn more often are not (yarn; Llama 3.1 has 4)", above=0)
     rope_amplitude: float | None = option(

@@ -26,7 +26,7 @@ class Timed(T5):
 
     name = "timed"
     takes_times = True
-    terms = Position.terms           # T5's reads no times
+    terms = Position.terms           # T5's terms do not depend on times
 
     def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
         return super().init_heads(rng, heads, width) | {"times": glorot(rng, self.time_buckets, heads)}

@@ -104,7 +104,7 @@ class Maps(Refinement):
             A = s if allowed is None else get_xp(s).where(allowed, s, 0)
         n, scale = s.shape[-1], self.scale(width)
         W = [p[name][self.met(p[name], name, n)] for name in self.maps]
-        by_place = self.rows_are_tokens() or self.over_tokens      # by lags, W is the same wherever a sequence ends
+        by_place = self.rows_are_tokens() or self.over_tokens      # by lags, W does not depend on a sequence's length
         turned = _places(lengths, n, W[0].shape[-2], get_xp(s)) if by_place else None
         W = [self._turned(name, map_, turned) for name, map_ in zip(self.maps, W, strict=True)]
         B, *saved = self.refine(A, W, allowed, scale)
@@ -167,7 +167,7 @@ class Maps(Refinement):
         return xp.take(W.reshape(h, m * r), entries, axis=1).swapaxes(0, 1)
 
     def _turned_back(self, name: str, d: Array, back: Array | None) -> Array:
-        """The mirror of `_turned`, but for the sum over sequences. Shapes: d (B, h, m, r), back (B, m) -> like d."""
+        """The mirror of `_turned`, without the sum over sequences. Shapes: d (B, h, m, r), back (B, m) -> like d."""
         if back is None:
             return d
         each = get_xp(d).arange(len(d))[:, None]

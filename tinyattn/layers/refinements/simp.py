@@ -1,4 +1,4 @@
-"""M_simp: rows of scores are compared with each other as tokens were (Liu et al. 2024, equation 2)."""
+"""M_simp: rows of scores are compared with each other, as attention compares tokens (Liu et al. 2024, equation 2)."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""M_value without its leak: equation 3 of Liu et al. 2024, for each row from that row and earlier ones."""
+"""M_value without its leak: equation 3 of Liu et al. 2024, with each row computed from itself and earlier rows."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""M_value as printed, which sees later tokens whatever is masked (Liu et al. 2024, equation 3)."""
+"""M_value as printed, which sees later tokens despite a causal mask (Liu et al. 2024, equation 3)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from .refinement import Maps
 
 @dataclass(frozen=True)
 class ValueLiteral(Maps):
-    """B = Z softmax(Xᵀ Y)ᵀ, with X = W_Q A, Y and Z alike: every row of B is made of all rows of A.
+    """B = Z softmax(Xᵀ Y)ᵀ, with X = W_Q A, Y and Z alike: every row of B depends on all rows of A.
 
     Here A is the whole n x n matrix, n = maxlen, with zeros where a history has no item.
     """

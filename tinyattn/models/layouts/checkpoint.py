@@ -64,7 +64,7 @@ class Checkpoint:
 
     @property
     def _at(self) -> str:
-        """The prefix of the file's names: the layout's or none."""
+        """The prefix of the names in these files: the layout's, or none."""
         prefix = self.layout.prefix
         return prefix if any(name.startswith(prefix) for name in self.weights.parameters) else ""
 

@@ -47,12 +47,12 @@ class Config:
         return self._checked(name, value, isinstance(value, str) and value in known, one_of(known, value))
 
     def refuse_other(self, name: str, only: Any) -> None:
-        """Raise FileError for a value that is not computed here."""
+        """Raise FileError for a value other than `only`, which alone is supported."""
         value = self.get(name, only)
         self._checked(name, value, value == only, f"{only!r}: nothing else is computed here")
 
     def table(self, name: str) -> "Config":
-        """A table in it, empty where it is missing."""
+        """The table `name` inside this one; an empty one if it is missing."""
         return Config(self.path, self.get(name, {}))
 
     def _checked(self, name: str, value: Any, fits: bool, expected: str) -> Any:

@@ -33,13 +33,13 @@ class TextLayout:
     """Base of the layouts of language models: a new one is a file with a subclass, and a line in TEXT_LAYOUTS."""
 
     name: ClassVar[str]                  # config.json's model_type
-    prefix: ClassVar[str]                # of most names, in files that also hold the scores' table
+    prefix: ClassVar[str]                # begins most names, in files that also hold the table of scores
     embeddings: ClassVar[str]            # the name of the table of tokens
     typical: ClassVar[str]               # a name that no other layout has
     ignored: ClassVar[re.Pattern[str]]   # names that are no parameters: masks, constants
 
     def options(self, config: Config) -> dict[str, Any]:
-        """The options of the Decoder. Raises FileError (with the value) for a model that is not computed here."""
+        """The options of the Decoder. Raises FileError, which names the value, for a model that is not supported."""
         raise NotImplementedError
 
     def entries(self, network: Any, at: str) -> Iterator[Entry]:

@@ -78,7 +78,7 @@ def neighbours(W: np.ndarray, heads: int) -> np.ndarray:
 
 
 def _rope(config: Config) -> dict[str, Any]:
-    """Options of rotary positions, in newer files within a table. Raises FileError for angles that are not known here.
+    """Options of rotary positions, which newer files keep in a table. Raises FileError for unsupported ones.
 
     "dynamic" leaves angles as they are up to max_position_embeddings tokens, and here no text is longer.
     """
@@ -110,7 +110,7 @@ def _rope(config: Config) -> dict[str, Any]:
 
 
 def _kind(table: Config) -> str:
-    """How a table scales angles. Raises FileError for one that scales them, and does not say how."""
+    """How a table scales angles. Raises FileError for a table with a factor that does not say how."""
     kind, factor = table.get("rope_type", table.get("type")), table.get("factor")
     if kind is None and factor is not None:
         raise FileError(f"{table.path} scales angles by {factor} without a rope_type, expected one of {SCALED}")

@@ -59,7 +59,7 @@ class Pmixer(SASRecLayout):
         yield Entry(POSITIONS, (-1, D), ())
 
     def finish(self, network: Any, arrays: dict[str, np.ndarray], state: StateDict) -> None:
-        """Position 0 is padding's: if padding is a token, rows 0 of both tables are added."""
+        """Position 0 belongs to padding: if padding is a token, its position is added to row 0 of the items."""
         positions = state.read(POSITIONS)
         if network.padding != "blank":
             arrays["items"][0] += positions[0] / np.float32(math.sqrt(network.dim))

@@ -17,7 +17,7 @@ from .state_dict import StateDict
 
 POSITIONS = "pos_encoding_layer.pos_emb.weight"
 BLOCKS = "transformer_layers.transformer_blocks"
-# values of a configuration that are computed here
+# values of a configuration that are supported
 ONLY = {"use_causal_attn": True, "transformer_layers_type": "SASRecTransformerLayers"}
 
 
@@ -69,7 +69,7 @@ class RecTools(SASRecLayout):
         return list(ids)[1:]
 
     def _config(self, state: StateDict) -> dict[str, Any]:
-        """The model's configuration, {} if the file has none. FileError for one that is not computed here."""
+        """The model's configuration, {} if the file has none. FileError for one that is not supported."""
         config = state.about.get("model_config")
         if not isinstance(config, dict):
             return {}

@@ -19,7 +19,7 @@ class SASRecLayout:
     required: ClassVar[dict[str, str]]        # options that no file holds, and what to set them to
 
     def options(self, state: StateDict, options: dict[str, Any]) -> dict[str, Any]:
-        """The options of the SASRec. Raises FileError for a model that is not computed here."""
+        """The options of the SASRec. Raises FileError for a model that is not supported."""
         raise NotImplementedError
 
     def entries(self, network: Any) -> Iterator[Entry]:
@@ -34,7 +34,7 @@ class SASRecLayout:
         return None
 
     def shape(self, state: StateDict, name: str, axes: int) -> tuple[int, ...]:
-        """The shape of a parameter with so many axes. Raises FileError if it is missing, or has other axes."""
+        """The shape of a parameter. Raises FileError if it is missing, or has another number of axes."""
         if name not in state.parameters:
             raise FileError(f"{state.path} has no {name}, expected in {self.name}")
         shape = state.parameters[name].shape
@@ -50,7 +50,7 @@ class SASRecLayout:
 
 
 def heads(theirs: str, ours: str, width: int) -> Iterator[Entry]:
-    """torch.nn.MultiheadAttention: y = x Wᵀ + b, with W (out, in), and queries, keys and values one below the other."""
+    """torch.nn.MultiheadAttention: y = x Wᵀ + b, with W (out, in); its rows make queries, then keys, then values."""
     qkv = [f"{ours}.{name}" for name in ("query", "key", "value")]
     yield Entry(f"{theirs}.in_proj_weight", (3 * width, width), tuple(f"{name}.W" for name in qkv), np.transpose)
     yield Entry(f"{theirs}.in_proj_bias", (3 * width,), tuple(f"{name}.b" for name in qkv))

@@ -25,7 +25,7 @@ FLOATS = ("float64", "float32", "float16", "bfloat16")
 class StateDict:
     """The parameters of a file by name, in float32, and its hyper-parameters (`about`).
 
-    Raises FileError for a file that is missing, damaged, of another kind, or wants to run code, and for numbers that
+    Raises FileError for a file that is missing, damaged, of another kind, or would run code, and for numbers that
     are not finite; ImportError if the package that reads it is missing.
     """
 
@@ -62,11 +62,11 @@ class StateDict:
                 whole = torch.load(self.path, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
             what = next((line for line in str(error).splitlines() if "GLOBAL" in line or "Unsupported" in line), "")
-            why = "wants to run code" if "GLOBAL" in what else "is a pickle that torch.save did not write"
+            why = "would run code" if "GLOBAL" in what else "is a pickle that torch.save did not write"
             raise FileError(f"{self.path} {why}, and is not read: {what.strip()}") from None
         except (FileError, MemoryError):
             raise
-        except Exception as error:                       # of a damaged file torch raises whatever its parts raise
+        except Exception as error:                       # for a damaged file torch raises exceptions of many types
             what = str(error).partition(".")[0] or "it ends too soon"         # torch adds its internals
             raise FileError(f"{self.path} is truncated, damaged or no state dict: {what}") from None
         outer = whole if isinstance(whole, dict) else {}
@@ -86,7 +86,7 @@ class StateDict:
             form = "no numbers" if x.is_meta else f"the layout {'nested' if x.is_nested else x.layout}"
             raise FileError(f"{self.path}: {name} has {form}, expected a dense tensor")
         stored = x.untyped_storage().nbytes() // x.element_size()
-        if x.numel() > stored:       # `expand` makes any number of entries of one
+        if x.numel() > stored:       # a tensor made by `expand` has many entries, and stores one
             raise FileError(f"{self.path}: {name} is {tuple(x.shape)}, and the file holds {stored:,} numbers of it")
         return x.detach().to(torch.float32).resolve_neg().numpy()
 

@@ -12,7 +12,7 @@ from ...files import FileError, json_of, read_json
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 FORMATS = ("F64", "F32", "F16", "BF16")
-# of all names: by DataParallel, torch.compile, RecTools' Lightning module, and modules that hold one model
+# what DataParallel, torch.compile, RecTools' Lightning module and modules that hold one model put before every name
 WRAPPERS = ("module.", "_orig_mod.", "torch_model.", "model.")
 
 
@@ -117,7 +117,8 @@ def refuse_format(stored: Stored, name: str) -> None:
 def header(path: Path) -> dict[str, Stored]:
     """Every parameter of a file, without its numbers.
 
-    The package checks the header, and takes time k for one name of k; so names are read here, all of them at once.
+    The package checks the header. Its look-up of one name takes time in proportion to the number of names, so the
+    names are read here, all at once.
     """
     with opened(path), path.open("rb") as file:
         table = json_of(file.read(int.from_bytes(file.read(8), "little")), path)

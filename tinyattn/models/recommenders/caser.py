@@ -135,7 +135,7 @@ class CaserNetwork(CaserOptions, UserTable):
         return dx[:, self.window - 1 :], grads
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, 2 d + 1): what `forward` gives for the last position of each history, from its last items alone."""
+        """(B, 2 d + 1): what `forward` gives for the last position of each history, computed from its last items."""
         xp = get_xp(batch.ids)
         at = last_position(batch)[:, None] + xp.arange(1 - self.window, 1)   # (B, window), below 0 before the first
         ids = xp.where(at < 0, 0, xp.take_along_axis(batch.ids, xp.maximum(at, 0), axis=1))

@@ -14,7 +14,7 @@ from .co_occurrence import co_occurrence
 
 @dataclass(eq=False)
 class ItemCosine(Recommender):
-    """An item's score is the sum of its cosines to the history's items; items are sets of training users.
+    """An item's score is the sum of its cosines to the history's items; an item is the set of its training users.
 
     cos(i, j) = |users of both| / √(|users of i| |users of j|); the item-based neighbourhood of Sarwar et al. (2001).
     """

@@ -1,6 +1,7 @@
 """Base of the factorised recommenders: an item's score is the dot product of two vectors.
 
-User and history give x (B, L, D), one for each position, linear in each table; table "output" has the items' vectors.
+One is the item's row of the table "output". The other is a row of x (B, L, D), which is computed from user and history
+for each position, and is linear in each table.
 """
 
 from dataclasses import dataclass

@@ -62,8 +62,8 @@ class Fossil(FossilOptions, FactorRecommender):
         model = Fossil(order=3).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10, users=["anna"])
 
-    Without `users`, or for an unknown user, the common weights alone count. As in FISM here, the first sum is over the
-    items so far, not over all of a user's other items.
+    Without `users`, or for an unknown user, only the common weights are used. As in FISM here, the first sum is over
+    the items so far, not over all of a user's other items.
     """
 
     name = "fossil"

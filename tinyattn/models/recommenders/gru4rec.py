@@ -5,11 +5,12 @@ It has SASRec's batches and losses: the two differ only in the layer that mixes 
     GRU4Rec(loss="bpr-max", in_batch=1.0)                                # the other users' next items as negatives
     GRU4Rec(loss="sampled-softmax", in_batch=0.1, popularity_power=0.5)  # and others, by popularity
 
-The papers use session-parallel mini-batches: each of B lanes reads a history item by item, then the next one with its
-state reset; the other lanes' next items are negatives. Here a step reads B whole histories, up to `maxlen` items. With
-cross-entropy over all items losses sum to the same (tests/models/test_gru4rec.py). Three things differ: gradients
-reach `maxlen` items back, and one in the released code; a step's batch depends on the step alone, so that runs can be
-resumed and split; negatives come from all places of the other users' histories, and exclude the user's items.
+The papers use session-parallel mini-batches: each of B lanes reads a history item by item, then resets its state and
+reads the next history; the other lanes' next items are negatives. Here a step reads B whole histories, up to `maxlen`
+items. With cross-entropy over all items, both ways give the same sum of losses (tests/models/test_gru4rec.py). Three
+things differ here: gradients reach `maxlen` items back, but one item in the released code; a step's batch depends only
+on the number of the step, so that runs can be resumed and split; and negatives come from all places of the other users'
+histories, and exclude the user's items.
 """
 
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ class Markov(Recommender):
 
     def _learn(self, train: Interactions, split: Split | None) -> None:
         size, flat = train.n_items + 1, train.flat.astype(np.int64)
-        behind = np.arange(len(train)) - np.repeat(train.offsets[:-1], train.lengths)  # items before it, of this user
+        behind = np.arange(len(train)) - np.repeat(train.offsets[:-1], train.lengths)  # this user's earlier items
         place, shorter, tables = np.zeros(len(flat), dtype=np.int64), 1, []
         for level in range(1, self.order + 1):
             at = np.flatnonzero(behind >= level)
@@ -93,7 +93,7 @@ class Markov(Recommender):
                 divisor[level.known] += most[level.known]
                 values, largest = values / divisor[group], largest / divisor
             values[np.searchsorted(keys, level.keys)] += level.counts
-        return SharedScores(self._ties, groups.reshape(-1), keys, values, divisors)     # NumPy 2.0's is (B, 1)
+        return SharedScores(self._ties, groups.reshape(-1), keys, values, divisors)     # NumPy 2.0 has groups (B, 1)
 
     def _followers(self, newest: np.ndarray) -> list[Followed]:
         """The followers of each group's last item, last two items, ... Shapes: newest (G, order), 0 = none."""

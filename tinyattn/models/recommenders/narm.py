@@ -93,7 +93,7 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
         """(B, D): what `forward` gives for the last position of each history. One query each: no L × L weights."""
         h, _ = GRU().forward(p["encoder"], embedding(batch.ids, p["items"]), mask=CAUSAL)
         last = gather_rows(h, last_position(batch))                      # (B, 1, D)
-        values = h * (batch.ids != 0)[..., None]                         # padding offers nothing
+        values = h * (batch.ids != 0)[..., None]                         # padding adds nothing
         local, _ = additive_attention(dense(p["A1"], last)[0], dense(p["A2"], h)[0], values, p["v"], causal=False)
         return dense(p["B"], get_xp(h).concatenate([last, local], axis=-1))[0][:, 0]
 

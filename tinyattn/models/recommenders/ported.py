@@ -1,4 +1,4 @@
-"""SASRec as ports of its code to PyTorch compute it: attention sees the padding before a history, too.
+"""SASRec as PyTorch ports of its code compute it: attention also sees the padding before a history.
 
 Imported models need it (`import-model`). Padding tokens are row 0 of the items, without a position.
 """

@@ -31,7 +31,7 @@ PartOptions: Any = part_options(**PARTS)      # the options of these tables' ent
 
 @dataclass(kw_only=True)
 class SASRecOptions(PartOptions, SequenceOptions):
-    """By default the paper's model; `block_form="sasrec"` is its released code's."""
+    """The default is the paper's model; `block_form="sasrec"` is that of its released code."""
 
     blocks: int = option(2, "number of blocks", at_least=0, at_most=1000)
     mixer: str = option("attention", "how an item reads earlier ones: attention, or a recurrence", choices=MIXERS)
@@ -46,7 +46,7 @@ class SASRecOptions(PartOptions, SequenceOptions):
         "none", "transforms the scores before their softmax (AWRSR); value-literal, the paper's printed equation, sees "
         "later items in training: only for teaching", choices=REFINEMENTS,
     )  # fmt: skip
-    position: str = option("learned", "how tokens know their place", choices=ITEM_POSITIONS)
+    position: str = option("learned", "how positions are encoded", choices=ITEM_POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int | None = option(
@@ -140,7 +140,7 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
         if self.last_norm:
             p["norm"] = self.block.norm.init(self.dim)
         if self.user_embedding:
-            p["users"] = np.zeros((self.n_users + 1, self.dim))     # 0: a user of whom nothing has been learned
+            p["users"] = np.zeros((self.n_users + 1, self.dim))     # an unknown user's row stays 0
         return p
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, NetworkCache]:
@@ -248,12 +248,12 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class SASRec(SASRecOptions, NeuralRecommender):
-    """A causal Transformer over a user's history, by default the paper's.
+    """A causal Transformer over a user's history; the default is the paper's model.
 
         model = SASRec(epochs=20).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
 
-    `block_form="sasrec"` is the released code's model: `emb_scale` and `qkv_bias` are then True unless they are set.
+    `block_form="sasrec"` is the model of the released code, with `emb_scale` and `qkv_bias` True unless they are set.
     """
 
     name = "sasrec"

@@ -9,10 +9,11 @@ Rows of p["items"] are [m_i, z_i], as are those of p["positions"]. A state is [�
 between two points [mean, deviation].
 
 In the released code a misspelt name discards the mean that a layer computes, so that the prediction reads the mean of
-the last item's embedding; the published numbers come from that. `mean_passthrough` reproduces it. Other differences:
-each stream has separate LayerNorms; positions count from the end, and padding is on the right. Attention weights are
-not dropped, as in the authors' setting. Weights and embeddings are drawn as in the code, normal around MEAN: distances
-are small, and attention begins uniform. (With Glorot's, refined attention begins with one weight of 1.)
+the last item's embedding; the published numbers come from this code. `mean_passthrough` reproduces it. Other
+differences: each stream has separate LayerNorms; positions count from the end, and padding is on the right. Attention
+weights are not dropped, as in the authors' setting. Weights and embeddings are drawn as in the code, normal around
+MEAN: distances are then small, and attention begins uniform. (With Glorot's initial weights, refined attention would
+begin with all weight on one item.)
 """
 
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ def distances(h: Array, E: Array, batch: Batch, *, pvn_weight: float) -> tuple[A
 
 
 def distances_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
-    """d = |h - e|² gives dh = 2 dd (h - e) and de = -dh; that of a deviation goes back through √(ELU + 1) to z."""
+    """d = |h - e|² gives dh = 2 dd (h - e) and de = -dh; gradients of deviations go back through √(ELU + 1) to z."""
     ids, e, apart, between, inputs = saved
     xp = get_xp(h)
     dpositive, dnegative, dbetween = distance_bpr_backward(dloss, *inputs)
@@ -129,7 +130,7 @@ class STOSACache(NamedTuple):
 
 @dataclass(kw_only=True)
 class STOSANetwork(STOSAOptions, NextItemNetwork):
-    """The pure network: embeddings of both sorts, LayerNorm, dropout, ELU, blocks; a state is a point [μ, σ]."""
+    """The pure network: embeddings [m, z], LayerNorm, dropout, ELU, blocks; a state is a point [μ, σ]."""
 
     objective: str = "bpr"
     objectives: ClassVar[dict[str, Objective]] = {

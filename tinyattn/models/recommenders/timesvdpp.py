@@ -123,7 +123,10 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         return rows
 
     def loss(self, p: Any, batch: RatingBatch, rng: Any = None) -> tuple[Any, TimeSVDppCache]:
-        """½ mean((r̂ - r)² + λ (squares of all that the rating reads)), as Koren sums it, and the cache."""
+        """½ mean((r̂ - r)² + λ (squares of the parameters that the rating reads)), and the cache.
+
+        So a parameter is penalised once for each rating that reads it, as in Koren.
+        """
         xp = get_xp(batch.users)
         _, cache = self.forward(p, batch)
         value = xp.sum(cache.drating**2)

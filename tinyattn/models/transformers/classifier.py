@@ -73,7 +73,7 @@ class ClassifierNetwork(EncoderNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class Classifier(EncoderOptions, Smoothed, FineTuned):
-    """Learns to classify texts from texts with labels; as `start`, an encoder that has learned may help.
+    """Learns to classify texts from texts with labels. It may begin with a trained encoder, `start`.
 
         model = Classifier(epochs=5).fit([("the cat sleeps.", "singular"), ("two cats sleep.", "plural"), ...])
         model.classify(["a dog runs."])                      # array(["singular"])
@@ -99,7 +99,7 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
     def vocabularies_of(self, parts: list[LabelledTexts]) -> dict[str, Vocabulary]:
         """The characters of all parts, or those of `start`, and the labels.
 
-        Raises ValueError for a single label, and for one that the first part, which is learned, lacks.
+        Raises ValueError for a single label, and for a label of another part that the training part lacks.
         """
         labels = sorted(set(parts[0].targets))
         if len(labels) < 2:
@@ -132,7 +132,7 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
         return LabelledSampler(numbered, self.batch_size, self.seed)
 
     def evaluate(self, data: Any) -> dict[str, float]:
-        """As the base's, with "macro-f1", the mean of the labels' F1."""
+        """As `SequenceModel.evaluate`, with "macro-f1", the mean of the labels' F1."""
         data = self.Data.of(data)
         return super().evaluate(data) | {"macro-f1": macro_f1(self.classify(data.sources), np.array(data.targets))}
 

@@ -61,7 +61,7 @@ class DecoderOptions(PartOptions):
     )  # fmt: skip
     block_form: str = option("pre", ABOUT_BLOCK_FORMS, choices=BLOCK_FORMS)
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
-    position: str = option("learned", "how tokens know their place", choices=POSITIONS)
+    position: str = option("learned", "how positions are encoded", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu-tanh", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: float = option(4.0, "inner width, a multiple of dim (LLaMA: 2.6875)", at_least=1, at_most=1000)
@@ -77,7 +77,7 @@ class DecoderOptions(PartOptions):
 
 
 class DecoderCache(NamedTuple):
-    """What one forward remembers; `blocks[i].attention.weights` shows who looks at whom."""
+    """What one forward saves; `blocks[i].attention.weights` are the attention weights of block i."""
 
     ids: Array
     slots: Array
@@ -138,7 +138,7 @@ class DecoderNetwork(DecoderOptions, OneBlock, TextNetwork):
         return linear(cache.h, p[self.scored].T), cache
 
     def _states(self, p: Any, ids: Array, rng: Any) -> DecoderCache:
-        """All but the scores; `h` of the cache is what they are made of."""
+        """All but the scores, which are computed from `h` of the cache."""
         xp, x = get_xp(ids), self._read(p, ids, 0)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
@@ -153,7 +153,7 @@ class DecoderNetwork(DecoderOptions, OneBlock, TextNetwork):
         return self._states_backward(p, dh, dW.T, cache)
 
     def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
-        """As `forward` and `smoothed_loss`; where there are many tokens, without all scores at once."""
+        """As `forward` and `smoothed_loss`; for a large vocabulary, all scores never exist at once."""
         return self._loss(p, batch, rng, self.label_smoothing)
 
     def _loss(self, p: Any, batch: TextBatch, rng: Any, smoothing: float) -> tuple[Any, Any]:

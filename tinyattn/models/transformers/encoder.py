@@ -42,7 +42,7 @@ class EncoderOptions(PartOptions):
     layers: int = option(2, "blocks (BERT: 12)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads per block; must divide dim (BERT: 12)", at_least=1)
     block_form: str = option("post", ABOUT_BLOCK_FORMS, choices=BLOCK_FORMS)
-    position: str = option("learned", "how tokens know their place", choices=POSITIONS)
+    position: str = option("learned", "how positions are encoded", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
@@ -58,7 +58,7 @@ class EncoderOptions(PartOptions):
 
 
 class EncoderCache(NamedTuple):
-    """What one forward remembers; `blocks[i].attention.weights` shows who looks at whom."""
+    """What one forward saves; `blocks[i].attention.weights` are the attention weights of block i."""
 
     ids: Array
     slots: Array
@@ -137,7 +137,7 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         return grads | {"bias": dbias}
 
     def encode_backward(self, p: Any, dx: Array, cache: EncoderCache) -> dict[str, Any]:
-        """-> grads of all that `encode` reads, from that of `h`."""
+        """-> the gradients of the parameters that `encode` reads. Shapes: dx (B, n, D), the gradient of `h`."""
         grads: dict[str, Any] = {}
         norm = self.block.norm
         if self.last_norm:
@@ -211,7 +211,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
     def fill(self, text: str, k: int = 5, blank: str = "_") -> list[tuple[str, float]]:
         """The `k` likeliest ways to fill all blanks of a text, and the probability of each.
 
-        Every `blank` stands for one character. They are filled from left to right, later ones hidden:
+        Every `blank` stands for one character. Blanks are filled from left to right, and later ones stay hidden, so
         p(filling) = Π p(character | the text with earlier blanks filled). A beam of max(k, BEAM) is kept. Raises
         ValueError for a text without a blank or of more tokens than `context`, an unknown character (named), a `blank`
         that is not one character, and k below 1 or above MOST.

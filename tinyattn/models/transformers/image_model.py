@@ -83,7 +83,7 @@ class ImageNetwork(ClassNetwork):
         return dimages, grads | {"heads": [g for _, g in mapped]}
 
     def scores_and_targets(self, p: Any, batch: ImageBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
-        """The first head learns the labels, a second a teacher's answers (Touvron et al. 2021, equation 3)."""
+        """The first head learns the labels, a second one a teacher's predictions (Touvron et al. 2021, equation 3)."""
         scores, cache = self.forward(p, batch.images, rng)
         xp = get_xp(scores)
         targets = xp.stack([batch.labels, batch.taught], axis=1)[:, : scores.shape[1]]

@@ -1,7 +1,7 @@
 """Bases of the models of pairs of strings: the loss, the measures, search; the estimator.
 
 An encoder turns the source into a memory. A decoder writes the target a character at a time, from the memory and the
-characters before; in training these are the target's (teacher forcing).
+characters written so far; in training these are the target's own (teacher forcing).
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,10 @@ class PairCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class PairNetwork(ClassNetwork):
-    """Base of the networks. A subclass has init, backward and what raises here. Symbol 0 begins and ends a target."""
+    """Base of the networks. Symbol 0 begins and ends a target.
+
+    A subclass has `init`, `backward`, and the methods that raise NotImplementedError here.
+    """
 
     n_sources: int                   # characters that are read, 1 to n_sources
     n_targets: int                   # characters that are written

@@ -52,7 +52,7 @@ class PatchCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class PatchEncoder(PatchOptions):
-    """Base of the networks: parameters and passes up to the last norm. A subclass has `read`."""
+    """Base of the networks: their parameters, forward and backward up to the last norm. A subclass has `read`."""
 
     height: int                      # of the images, in pixels
     width: int

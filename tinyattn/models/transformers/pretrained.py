@@ -14,7 +14,7 @@ class FineTuned(SequenceModel):
     """Base of estimators that may start from another model. Their network has a field `start`, which `init` reads."""
 
     starts_from: ClassVar[type[SequenceModel]]       # the other model's class
-    shared: ClassVar[type]                           # a dataclass of options, which have to be the other model's
+    shared: ClassVar[type]                           # a dataclass of options, which have to equal the other model's
     _start: Any = field(init=False, repr=False, default=None)       # the other model, while this one is fitted
 
     def fit(self, data: Any, *, start: Any = None, **how: Any) -> Self:

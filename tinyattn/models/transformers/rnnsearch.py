@@ -1,4 +1,4 @@
-"""RNNsearch: recurrent networks that read a string and write another, and align (Bahdanau, Cho & Bengio 2015).
+"""RNNsearch: recurrent networks that read a string, write another, and align both (Bahdanau, Cho & Bengio 2015).
 
     m_j = [f_j, b_j]                       the memory: one GRU reads the source forward, one backward
     a_t = softmax over j of w · tanh(h_{t-1} W_q + m_j W_k),   c_t = Σ_j a_tj m_j

@@ -1,7 +1,7 @@
 """The tagger: reads a sequence, and answers at some of its tokens.
 
 Its network is the decoder's, whose mixer may be attention or a recurrence. It learns tasks of sequences, drawn anew at
-every step; the loss counts the answers.
+every step; the loss is that of the answers.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from .decoder import SMALL, DecoderNetwork, DecoderOptions
 
 @dataclass(kw_only=True)
 class TaggerNetwork(DecoderNetwork):
-    """The decoder's network, measured by its answers."""
+    """The decoder's network, whose measure includes accuracy."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """As the decoder's, but embeddings have deviation 1.

@@ -4,8 +4,8 @@ The encoder's tokens look at each other. The decoder writes a character at a tim
 and, in cross-attention, at the encoder's output. In training each character of the target is predicted from those
 before it (teacher forcing), all in one pass, thanks to the causal mask.
 
-Differences from the paper: two layers in place of six, and 64 in place of 512, which is enough for short strings; norms
-before the sublayers, so that no warm-up is needed (`block_form="post"` is the paper's form); tokens are characters.
+Differences from the paper: two layers, not six, and width 64, not 512, which are enough for short strings; norms before
+the sublayers, so that no warm-up is needed (`block_form="post"` is the paper's form); tokens are characters.
 """
 
 import math
@@ -59,7 +59,7 @@ class TransformerOptions(PartOptions, PairOptions):
     layers: int = option(2, "blocks of encoder and decoder each (the paper: 6)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads per block; must divide dim (the paper: 8)", at_least=1)
     block_form: str = option("pre", "norms before sublayers (pre) or after residuals (post)", choices=DECODER_FORMS)
-    position: str = option("sinusoidal", "how tokens know their place", choices=POSITIONS)
+    position: str = option("sinusoidal", "how positions are encoded", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
