@@ -143,7 +143,7 @@ def test_of_two_tempting_numbers_the_nearer_one_is_asked_about():
 
 def test_a_number_that_is_not_whole_may_tempt():
     grader = Number(lambda: -5, exactly=True, tempting=((1e-5, "That is h. Which k?"),))
-    assert (grader(1e-5).says, grader(1e-5).question) == ("1e-05 is no whole number.", "That is h. Which k?")
+    assert (grader(1e-5).says, grader(1e-5).question) == ("1e-05 is not a whole number.", "That is h. Which k?")
     assert grader(0).question == ""
 
 
@@ -344,7 +344,7 @@ def test_a_convention_is_as_good_unless_it_is_the_lesson():
 
     kind = Function("softmax")(nan_rows)
     assert kind.outcome == "right"
-    assert kind.note.startswith("Another convention than the library's, and as good: ")
+    assert kind.note.startswith("This is another convention than the library's, and as good: ")
     strict = Function("softmax", conventions=False)(nan_rows)
     assert strict.outcome == "wrong"
     assert strict.lines

@@ -44,7 +44,7 @@ def test_without_a_tolerance_a_billionth_is_allowed():
 def test_exactly_is_without_any_tolerance():
     number = Number(lambda: 12.0, tolerance=0.5, exactly=True)
     assert [number(x).outcome for x in (12, 12.0, 12.0000001, 13)] == [RIGHT, RIGHT, WRONG, WRONG]
-    assert number(12.5).says == "12.5 is no whole number."
+    assert number(12.5).says == "12.5 is not a whole number."
     assert Number(lambda: 12 + 1e-10, exactly=True)(12).outcome == RIGHT
     assert Number(lambda: 12.5, exactly=True)(12.5).outcome == RIGHT
     assert Number(lambda: 18874368, exactly=True)(18874367).says == "18,874,367 is too small."

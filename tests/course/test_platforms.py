@@ -69,7 +69,7 @@ def test_what_cannot_be_written_is_said(platform, tmp_path, capsys, monkeypatch)
     assert main(["course", "build", platform, str(tmp_path / "new"), "77"]) == 2
     assert "there is no chapter 77" in capsys.readouterr().err
     assert main(["course", "build", platform, str(tmp_path / "new"), "0", "--solutions"]) == 2
-    assert "go with --to" in capsys.readouterr().err
+    assert "need --to" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert main(["course", "build", platform, str(tmp_path / "file"), "0"]) != 0
     assert not (tmp_path / "new").exists()

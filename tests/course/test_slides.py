@@ -79,10 +79,10 @@ def test_refusals_leave_what_is_there(tmp_path, capsys, monkeypatch):
     theirs.write_text("theirs")
     monkeypatch.chdir(tmp_path)
     assert main(["course", "slides", "0"]) == 2
-    assert "00_first_look.html is there already, and is no file of slides" in capsys.readouterr().err
+    assert "00_first_look.html exists and is not a file of slides" in capsys.readouterr().err
     assert main(["course", "slides", "77"]) == 2
     assert "there is no chapter 77" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="no file of slides"):
+    with pytest.raises(ValueError, match="not a file of slides"):
         write_slides(BACKWARD, tmp_path)
     assert theirs.read_text() == "theirs"
 

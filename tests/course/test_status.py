@@ -76,10 +76,10 @@ BROKEN = {
     "{": "is not readable JSON: ",
     "\udcff": "is not readable JSON: ",
     "[" * 200_000: "is not readable JSON: ",
-    "[]": "is JSON, but no notebook, expected cells",
-    '{"cells": 3}': "is JSON, but no notebook, expected cells",
-    '{"cells": [3]}': "is JSON, but no notebook, expected cells",
-    '{"cells": [{"cell_type": "code", "source": "check(\\"a\\")", "outputs": [3]}]}': "is JSON, but no notebook",
+    "[]": "is JSON, but not a notebook: expected cells",
+    '{"cells": 3}': "is JSON, but not a notebook: expected cells",
+    '{"cells": [3]}': "is JSON, but not a notebook: expected cells",
+    '{"cells": [{"cell_type": "code", "source": "check(\\"a\\")", "outputs": [3]}]}': "is JSON, but not a notebook",
 }
 
 

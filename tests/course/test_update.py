@@ -146,7 +146,7 @@ def test_a_seed_stays_and_another_is_refused(tmp_path):
     made = json.loads(before)
     made["metadata"]["tinyattn"]["chapter"] = "02-00000000"
     path.write_text(json.dumps(made))
-    with pytest.raises(ValueError, match="has the seed 17, and not 18"):
+    with pytest.raises(ValueError, match="has the seed 17, expected the seed 18"):
         update([2], tmp_path, 18)
     update([2], tmp_path, 17)
     assert json.loads(path.read_text()) == json.loads(before)
@@ -209,7 +209,7 @@ def broken(change):
         (broken(lambda made: made["metadata"]["tinyattn"].update(chapter="03-1")), "of chapter 03, expected 00"),
         (broken(lambda made: made["metadata"]["tinyattn"].update(seed=-1)), "the seed is '-1', expected"),
         (broken(lambda made: made["cells"][1].pop("id")), "or its cells have lost their ids"),
-        (broken(lambda made: made["cells"][1].update(id=made["cells"][2]["id"])), "two of its cells have one id"),
+        (broken(lambda made: made["cells"][1].update(id=made["cells"][2]["id"])), "two cells have the same id"),
         (broken(lambda made: made["cells"][1].update(source=3)), "is not what"),
         (broken(lambda made: made["cells"].append({"id": "x", "cell_type": "?", "source": ""})), "a broken notebook"),
     ],
@@ -234,7 +234,7 @@ def test_a_solved_or_a_missing_notebook_is_refused(mend, tmp_path, capsys):
     assert main(["course", "build", "0", "--update", "--to", str(tmp_path / "mine" / "answers")]) == 2
     assert "no such file" in capsys.readouterr().err
     assert main(["course", "build", "--update", "--solutions", "--to", str(tmp_path / "mine")]) == 2
-    assert "leave --class, --solutions and --for out" in capsys.readouterr().err
+    assert "leave out --class, --solutions, --for and --install" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2, 3])

@@ -136,7 +136,7 @@ def test_what_is_no_seed(text):
         ("amy,1\nbob\n", "row 2: 1 cells, expected NAME,SEED"),
         ("amy,1\nbob,x\n", "row 2: the seed is 'x'"),
         ("amy,1\namy,2\n", "row 2: 'amy' is there already"),
-        ("../amy,1\n", r"row 1: '\.\./amy' is no name of a folder"),
+        ("../amy,1\n", r"row 1: '\.\./amy' cannot be the name of a folder"),
         ("name,seed\n\n", "names nobody"),
         ("\x00", "expected rows NAME,SEED|cells"),
     ],
@@ -156,7 +156,7 @@ def test_a_notebook_for_each_person_of_a_class(tmp_path, capsys):
         assert f'check("chance_hit_rate", chance_hit_rate, seed={seed})' in str(made["cells"]).replace("\\'", "'")
     for more, says in (
         (["--seed", "17"], "leave --seed out"),
-        (["--update"], "leave --class"),
+        (["--update"], "leave out --class"),
     ):
         arguments = ["course", "build", "0", "--to", str(tmp_path / "x"), "--class", str(tmp_path / "class.csv"), *more]
         assert main(arguments) == 2

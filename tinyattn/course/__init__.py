@@ -1,13 +1,13 @@
 """The course: chapters that are notebooks, and exercises that answer at once.
 
-check("my_softmax_backward", my_softmax_backward)     is my answer right? if not, where, and on request why
+check("my_softmax_backward", my_softmax_backward)     is my answer right? if not: where is it wrong, on request why
 yours("my_softmax_backward")                          the reader's accepted answer, or the library's function
 with your_ops(): model.fit(data)                       a model computes with the accepted answers
 buggy("nothing_leaks")                                a function with the bug that a property must find
 show_arrays(q=q, s=s)                                 arrays with names and shapes
 table("d_k | std", rows)                              a table of numbers
 show_figure(fig, "scores", "...")                      a figure in a notebook, the same bytes every time
-page_part("sasrec", "block")                           functions of a page that is the whole algorithm
+page_part("sasrec", "block")                           the source of functions of a page in tinyattn.pages
 road(3)                                               the map of all chapters, with chapter 03 marked
 
 `tinyattn course list` names the chapters and exercises, `tinyattn course build --to DIR` writes the notebooks,

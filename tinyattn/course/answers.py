@@ -1,9 +1,9 @@
 """The reader's accepted answers, kept for `yours`.
 
-The process that accepted an answer keeps it. Where `tinyattn course build` has made a folder `answers` beside the
-notebooks, each answer also has a file there, for later chapters: its source, with everything that it uses (imports,
-other functions of the notebook, plain numbers). This source is executed and graded before the file is written, so that
-a later notebook gets the function that was accepted.
+The process that accepted an answer keeps it. If `tinyattn course build` has made a folder `answers` beside the
+notebooks, the answer is also written to a file there, for later chapters: its source, and the source of everything that
+it uses (imports, other functions of the notebook, plain numbers). The source is executed and graded before it is
+written, so that later notebooks get the function that was accepted.
 """
 
 import ast
@@ -30,13 +30,13 @@ Later chapters use them: yours("my_softmax") reads my_softmax.py here. Delete a 
 afterwards the library's function takes its place.
 """
 _MODULE = "accepted_answer"          # __name__ in such a file, while it is used
-EXERCISE = "of_the_exercise"         # the attribute of functions that `yours` returned: their exercise
+EXERCISE = "of_the_exercise"         # attribute of a function that `yours` returned: the name of its exercise
 
 
 def keep(exercise: Exercise, answer: Any) -> str:
     """Keep an accepted answer in this process and, if the folder of answers exists, in a file.
 
-    -> why a later notebook cannot use it, or "". An error with the file does not change the verdict.
+    -> the reason why a later notebook cannot use it, or "". An error with the file does not change the verdict.
     """
     if not hasattr(exercise.grader, "reference"):
         return ""
@@ -64,7 +64,7 @@ def keep(exercise: Exercise, answer: Any) -> str:
 
 
 def find_answer(exercise: Exercise) -> tuple[Any, str]:
-    """-> the accepted answer of this process or of the folder, or None; and the problem with the file, or ""."""
+    """-> the answer accepted in this process, or else that in the folder, or None; the problem with its file, or ""."""
     if exercise.name in accepted():
         return accepted()[exercise.name], ""
     path = Path(FOLDER) / f"{exercise.name}.py"
@@ -94,11 +94,11 @@ def prepare(folder: Path) -> None:
 
 
 class _NotKeptError(Exception):
-    """An answer uses something without a source to write."""
+    """An answer cannot be written to a file."""
 
 
 def read_answer(name: str, text: str) -> Callable[..., Any]:
-    """The function `name` of a text, which is run as a separate module. Raises what the text raises."""
+    """Run a text as a separate module. -> its function `name`. Raises what the text raises."""
     space: dict[str, Any] = {"__name__": _MODULE}
     with contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -124,7 +124,7 @@ def _source(value: Any, done: dict[str, Any]) -> tuple[str, str]:
 
 
 def _definition(value: Any) -> tuple[str, str, dict[str, Any]]:
-    """-> the source of a function or class without what it uses, the name that it defines, and its globals."""
+    """-> the source of the function or class alone, the name that it defines, and its globals."""
     f = inspect.unwrap(value)
     if isinstance(value, type):
         methods = [x for x in map(inspect.unwrap, vars(value).values()) if isinstance(x, FunctionType)]
@@ -148,7 +148,7 @@ def _definition(value: Any) -> tuple[str, str, dict[str, Any]]:
 
 
 def _class_around(method: CodeType, name: str) -> str:
-    """The source of the class of that name around a method, or "". (inspect finds no class of a notebook.)"""
+    """The source of the class `name` with this method, or "". (`inspect` does not find classes of notebooks.)"""
     lines = linecache.getlines(method.co_filename)
     with contextlib.suppress(SyntaxError):
         for node in ast.parse("".join(lines)).body:
@@ -160,7 +160,7 @@ def _class_around(method: CodeType, name: str) -> str:
 
 
 def _written(name: str, value: Any, done: dict[str, Any]) -> str:
-    """Source, a line or a definition, that defines `name` with this value."""
+    """Source code that defines `name` with this value."""
     if hasattr(value, EXERCISE):
         done[name] = value
         return f"from tinyattn.course import yours\n\n{name} = yours({getattr(value, EXERCISE)!r})"
@@ -183,7 +183,7 @@ def _written(name: str, value: Any, done: dict[str, Any]) -> str:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The global names that code and the functions and classes in it look up."""
+    """The global names that the code looks up, functions and classes in it included."""
     outer = {str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
     return {name for name in outer.union(*inner) if not name.startswith("__")}

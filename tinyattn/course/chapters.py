@@ -1,4 +1,4 @@
-"""The chapters' sources: find them, make the reader's and the solved form of each, run them without a kernel.
+"""The chapters' sources: find them, make the unsolved and the solved form of each, run them without a kernel.
 
 A source is Python in jupytext's percent format: `# %%` begins a cell of code, `# %% [markdown]` one of text. A solution
 stands between two comments,
@@ -6,8 +6,8 @@ stands between two comments,
     ### BEGIN SOLUTION
     ### END SOLUTION
 
-and the reader's form has a stub in its place: inside a function `raise NotImplementedError`, at the top level
-`name = ...` for each name. The rest of the chapter must run with both.
+and readers get a stub in its place: inside a function `raise NotImplementedError`, at the top level `name = ...` for
+each name. The rest of the chapter must run both with the stubs and with the solutions.
 """
 
 import ast
@@ -28,7 +28,7 @@ from .prose import Prose, folder
 from .session import recording
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-# The pace of careful reading; the time for a line of code, a formula on paper, a written prediction.
+# Words read carefully in a minute; seconds for a line of code, a formula on paper, a written prediction.
 WORDS_A_MINUTE, SECONDS_A_LINE, SECONDS_A_FORMULA, SECONDS_A_PREDICTION = 150, 7, 25, 90
 
 
@@ -38,7 +38,7 @@ class BrokenChapterError(RuntimeError):
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a source: the rest of its `# %%` line, and its text."""
+    """A cell of a source: `head` is the rest of its `# %%` line, `text` all lines below."""
 
     head: str
     text: str
@@ -54,9 +54,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Size:
-    """The length of a chapter, in the reader's form.
+    """The length of an unsolved chapter.
 
-    `words` of text, displayed `formulas`, `lines` of unfolded code, `predictions`, and minutes of `exercises`.
+    Numbers of `words`, displayed `formulas`, `lines` of unfolded code and `predictions`; minutes for the `exercises`.
     """
 
     words: int
@@ -78,14 +78,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One source, notebooks/NN_name.py, with the numbers and planted bugs that a seed draws, if there is one."""
+    """A chapter's source, notebooks/NN_name.py. A `seed`, if there is one, draws its numbers and planted bugs."""
 
     path: Path
     seed: int | None = None
 
     @cached_property
     def source(self) -> str:
-        """Raises ValueError where a text that varies is not in the chapter, once."""
+        """Raises ValueError unless each text that varies occurs exactly once in the chapter."""
         text = self.path.read_text(encoding="utf-8")
         if self.seed is None or self.number not in BY_CHAPTER:
             return text
@@ -104,7 +104,7 @@ class Chapter:
 
     @property
     def version(self) -> str:
-        """Its number and a hash of its source and of what varies, as notebooks of `course build` name it."""
+        """Its number, and a hash of its source and of all variants. `course build` writes it into notebooks."""
         varies = Prose(self.number).varies if self.number in BY_CHAPTER else {}
         text = replace(self, seed=None).source + (repr(varies) if varies else "")
         return f"{self.number:02}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -123,7 +123,7 @@ class Chapter:
 
     @property
     def cells(self) -> list[Cell]:
-        """Its cells in the reader's form."""
+        """Its cells, unsolved."""
         parts = re.split(r"^# %%(.*)\n", self.unsolved(), flags=re.M)[1:]
         return [Cell(head.strip(), text) for head, text in zip(parts[::2], parts[1::2], strict=True)]
 
@@ -144,7 +144,7 @@ class Chapter:
         )
 
     def solved(self) -> str:
-        """The source with its solutions, without their marks."""
+        """The source with its solutions, without the comments around them."""
         return self._with(lambda block, indent: block)
 
     def unsolved(self) -> str:
@@ -152,7 +152,7 @@ class Chapter:
         return self._with(_stub)
 
     def marked(self) -> str:
-        """The source with solutions between their marks, and the part of the stub that stays when they are cut out."""
+        """The source with solutions between their comments, and with the stubs that remain when these are cut out."""
         return self._with(_marked)
 
     def _with(self, replacement: Callable[[list[str], str], Iterable[str]]) -> str:
@@ -178,7 +178,7 @@ class Chapter:
         return "\n".join(lines)
 
     def run(self, text: str) -> list[Verdict]:
-        """Execute a form of the source like a notebook. -> the verdicts of its checks.
+        """Execute `text`, a form of the source, like a notebook. -> the verdicts of its calls of `check`.
 
         Raises BrokenChapterError, with the line, if the chapter raises.
         """
@@ -206,7 +206,7 @@ def _stub(block: list[str], indent: str) -> Iterator[str]:
 
 
 def _marked(block: list[str], indent: str) -> list[str]:
-    """A solution with its marks; the stub comes after it in a function, and before it elsewhere."""
+    """A solution between its comments, and its stub: after it in a function, before it elsewhere."""
     stub, marked = [*_stub(block, indent)], [indent + BEGIN, *block, indent + END]
     return marked + stub if indent else stub + marked
 
@@ -222,7 +222,7 @@ def chapters(numbers: list[int] | None = None, seed: int | None = None) -> list[
 
 
 def solution_of(exercise: Exercise) -> str:
-    """The cell of the chapter's source with the solution, without its marks."""
+    """The cell with the exercise's solution, indented, without the comments around the solution."""
     number = NUMBER_OF[exercise.name]
     defines = rf"^(def {exercise.name}\(|{exercise.name} = )"
     for chapter in chapters([number], exercise.seed):

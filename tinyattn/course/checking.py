@@ -1,4 +1,4 @@
-"""`check` grades an answer, offline; `yours` returns an accepted one, `buggy` a function with a bug to find."""
+"""`check` grades an answer, offline; `yours` returns an accepted answer, `buggy` a function with a bug to find."""
 
 import difflib
 from dataclasses import replace
@@ -21,15 +21,15 @@ class UnknownExerciseError(ValueError):
 
 
 def check(name: str, answer: Any = ..., *, hint: int = 0, seed: int | None = None) -> Verdict:
-    """Is `answer` right? -> a verdict: true if it is, else it shows where the answer is wrong.
+    """Grade `answer`. -> a verdict: true if the answer is right, else it shows where the answer is wrong.
 
     The verdict on a wrong answer says whether its shape or its values are wrong, and shows a small counterexample, with
     the expected and the actual result. `hint` 1 adds a leading question, 2 the diagnosis, 3 the solution
     and its reason. `...` means that there is no answer yet. Functions are tried in this process on small random inputs,
     for a second or two. Later cells and later chapters get a right answer by `yours(name)`. A notebook whose numbers
-    were drawn by a seed (`tinyattn course build --seed`) passes it on.
+    were drawn by a seed (`tinyattn course build --seed`) passes that seed.
 
-    Raises ValueError for an unknown name, listing similar ones, for a hint other than 0 to 3, and for what is no seed.
+    Raises ValueError for an unknown name, listing similar ones, for a hint other than 0 to 3, and for an invalid seed.
     """
     exercise = varied(find(name), seed)
     if isinstance(hint, bool) or hint not in HINTS:
@@ -47,7 +47,7 @@ def check(name: str, answer: Any = ..., *, hint: int = 0, seed: int | None = Non
 def find(name: str) -> Exercise:
     """The exercise of that name. Raises ValueError, listing similar names, for an unknown one."""
     if not isinstance(name, str) or name not in BY_NAME:
-        text = str(getattr(name, "__name__", name))                  # of a function passed in place of the name
+        text = str(getattr(name, "__name__", name))                  # a function may be passed in place of its name
         near = difflib.get_close_matches(text, BY_NAME, n=3, cutoff=0.5)
         advice = f"near: {', '.join(near)}" if near else "`tinyattn course list` names them all"
         raise UnknownExerciseError(f"no exercise is called {name!r}; {advice}")
@@ -55,10 +55,10 @@ def find(name: str) -> Exercise:
 
 
 def yours(name: str) -> Any:
-    """The reader's accepted answer to the exercise `name`, or else the library's function; prints which.
+    """The reader's accepted answer to the exercise `name`, or else the library's function; prints which it is.
 
-    The answer is called with copies of its arguments, and its results become arrays of their dtype. Raises ValueError
-    for an unknown exercise, for one that asks for no function, and inside an answer to the exercise `name` itself.
+    The answer is called with copies of its arguments, and its results become arrays of the arguments' dtype. Raises
+    ValueError for an unknown exercise, for one whose answer is not a function, and inside an answer to `name` itself.
     """
     exercise = find(name)
     if not hasattr(exercise.grader, "reference"):
@@ -77,8 +77,8 @@ def yours(name: str) -> Any:
 def buggy(name: str, bug: str = "") -> Any:
     """The function with the bug that the property `name` must find; a tuple where the property takes several functions.
 
-    `bug` names another bug of the zoo. Raises ValueError for an unknown exercise or bug, and for an exercise that asks
-    for no property.
+    `bug` names another bug of the zoo. Raises ValueError for an unknown exercise or bug, and for an exercise whose
+    answer is not a property.
     """
     grader = find(name).grader
     if not hasattr(grader, "planted"):

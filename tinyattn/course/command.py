@@ -40,7 +40,7 @@ def _build(options: argparse.Namespace) -> int:
         if any((options.seed, options.people, options.update, options.solutions, options.install)) or (
             options.audience != "student"
         ):
-            raise ValueError("--nbgrader and --otter take chapters alone: the other options go with --to")
+            raise ValueError("--nbgrader and --otter take only chapters; the other options need --to")
         write, folder = (build_nbgrader, options.nbgrader) if options.nbgrader else (build_otter, options.otter)
         print(*write(chapters(options.chapters), Path(folder)), sep="\n")
         return 0
@@ -49,7 +49,7 @@ def _build(options: argparse.Namespace) -> int:
     if options.people and options.seed is not None:
         raise ValueError("--class names a seed for each person; leave --seed out")
     if options.update and (options.people or options.solutions or instructor or options.install):
-        raise ValueError("--update is for one learner: leave --class, --solutions and --for out, and --install")
+        raise ValueError("--update is for one learner: leave out --class, --solutions, --for and --install")
     if options.update:
         print(*update(options.chapters, to, seed), sep="\n")
         return 0
@@ -72,7 +72,7 @@ def _list(chosen: list[Chapter]) -> int:
 
 
 def _status(folder: Path) -> int:
-    """A line for each chapter, then the exercises that were tried and are not solved."""
+    """Print a line for each chapter, then the exercises that were tried and are not solved."""
     states, unread = progress(folder, chapters())
     rows: list[list[object]] = []
     for each in states:
@@ -114,7 +114,7 @@ def _grade(options: argparse.Namespace) -> int:
 
 
 def _check(chosen: list[Chapter]) -> int:
-    """Every stub must fail and every solution pass."""
+    """Check that every stub fails and every solution passes. -> exit code."""
     faults = []
     for chapter in chosen:
         wrong, count = problems(chapter), len(chapter.exercises)

@@ -1,4 +1,4 @@
-"""What a call costs, counted and not timed: counts are the same on every machine, and an answer is graded by them."""
+"""The cost of a call, counted rather than timed: answers are graded by it, and counts are equal on every machine."""
 
 import sys
 import tracemalloc
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def steps(f: Callable[..., Any], *args: Any) -> int:
-    """The steps of Python's interpreter (bytecodes) in the second call of f. NumPy's work inside of a call is no step.
+    """The steps (bytecodes) that Python executes in a call of f. The work inside NumPy's functions is not counted.
 
-    The first call may import, or check shapes that a later one knows.
+    f is called twice, and the second call is counted: the first may import modules or fill caches.
     """
     count = 0
 
@@ -30,15 +30,15 @@ def steps(f: Callable[..., Any], *args: Any) -> int:
 
 
 def counted(count: Callable[..., Any], f: Callable[..., Any], *args: Any) -> Any:
-    """count(f, *args), in the process of f where that is another one: `course grade` runs no answer in its own."""
+    """count(f, *args), computed in the process in which f runs: `course grade` runs answers in another process."""
     there = getattr(f, "there", None)
     return there(count, *args) if there else count(f, *args)
 
 
 def peak(f: Callable[..., Any], *args: Any) -> int:
-    """The most bytes that a call of f holds at a time, beside its arguments: the smaller number of two calls.
+    """The peak memory of a call of f in bytes, without its arguments: the smaller number of two calls.
 
-    Other threads' memory counts, too; it is seldom there twice.
+    Memory that other threads allocate is counted too, but rarely in both calls.
     """
     most = []
     for _ in range(2):

@@ -1,11 +1,11 @@
-"""A device that counts, for chapter 21: it computes with NumPy, and knows what a GPU would launch, carry and wait for.
+"""A simulated GPU for chapter 21: it computes with NumPy, and counts a GPU's launches, transfers and waits.
 
     x = device.asarray(host)           a transfer; get_xp(x) is `device`, so that functions of the library take x
     y = device.exp(x) + 1              two launches
     float(y[0]), y.get(), if y[0] > 0  the program waits
 
-Where the size of a result depends on numbers (a boolean mask as an index, `nonzero`, `unique`), it waits, too.
-tests/strict.py is stricter, and is what the library's tests run on.
+The program also waits where the size of a result depends on numbers (a boolean mask as an index, `nonzero`, `unique`).
+The library's own tests use a stricter double, tests/strict.py.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ _WAIT = {"argwhere", "array_equal", "bincount", "extract", "flatnonzero", "nonze
 
 
 class There:
-    """An array of the device. Functions of NumPy do not take it, and it takes no array of NumPy."""
+    """An array of the device. It cannot be mixed with arrays of NumPy, nor passed to NumPy's functions."""
 
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
@@ -31,7 +31,7 @@ class There:
         raise TypeError("an array of the device where one of the host is expected: x.get() carries it over, and waits")
 
     def __getattr__(self, name: str) -> Any:
-        """shape, dtype, ..., and methods: reshape, swapaxes and view launch nothing."""
+        """Attributes such as shape and dtype, and methods. reshape, swapaxes, transpose and view launch nothing."""
         if name.startswith("_"):
             raise AttributeError(name)
         attribute = getattr(self._host, name)
@@ -88,7 +88,7 @@ def _there(x: Any) -> Any:
 
 
 class _Function:
-    """A function of NumPy on arrays of the device: a launch."""
+    """A function of NumPy on arrays of the device. A call counts as a launch if `launches` is True."""
 
     def __init__(self, name: str, f: Any, launches: bool = True):
         self.name, self.f, self.launches = name, f, launches
@@ -100,7 +100,7 @@ class _Function:
         return tuple(map(_there, results)) if isinstance(results, tuple) else _there(results)
 
     def at(self, x: There, ids: There, values: Any) -> None:
-        """Atomic additions: all at once, in an order that is another at each call."""
+        """Atomic additions, in a random order, as on a GPU."""
         device.counts.update(launches=1, atomic=1)
         order, values = device.order.permutation(len(ids)), np.broadcast_to(_host(values), (*ids.shape, *x.shape[1:]))
         self.f.at(x._host, _host(ids)[order], values[order])
@@ -110,7 +110,7 @@ class _Function:
 
 
 class Device:
-    """NumPy's names, on the device. `counts` has launches, waits, transfers, and which launches were atomic."""
+    """NumPy's functions on the device. `counts` has the numbers of launches, waits, transfers and atomic launches."""
 
     __name__ = "device"
 
@@ -123,7 +123,7 @@ class Device:
         return There(np.array(x._host if isinstance(x, There) else x, dtype=dtype))
 
     def counted(self, f: Any, *args: Any) -> tuple[Any, dict[str, int]]:
-        """f(*args), and what it launched, waited for and carried over."""
+        """-> f(*args), and the numbers of its launches, waits, transfers and atomic launches."""
         before = self.counts.copy()
         result = f(*args)
         return result, {name: self.counts[name] - before[name] for name in ("launches", "waits", "transfers", "atomic")}
@@ -134,12 +134,12 @@ class Device:
 
 
 def run(f: Any, *args: Any) -> dict[str, Any]:
-    """What f counts on the device, with arrays of the host carried over before; "error" where it mixes two memories."""
+    """The counts of f(*args), whose arrays are transferred first; "error" is a message if f mixes host and device."""
     there = [device.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
     try:
         result, counts = device.counted(f, *there)
     except (TypeError, AttributeError, ValueError) as error:
-        numpys = "__array_ufunc__" in str(error)                     # NumPy's words for it are about its inside
+        numpys = "__array_ufunc__" in str(error)                     # NumPy's message is about its internals
         return {"error": "a function of NumPy met an array of the device; take that of `xp`" if numpys else str(error)}
     return counts if isinstance(result, There) else counts | {"error": "it returns no array of the device"}
 

@@ -14,7 +14,7 @@ SORTS = (
 )
 RIGHT, WRONG, UNANSWERED = "right", "wrong", "unanswered"
 MARKS = {RIGHT: "✓", WRONG: "✗", UNANSWERED: "·"}
-QUESTION, DIAGNOSIS, SOLUTION = 1, 2, 3          # hints; each also shows those before it
+QUESTION, DIAGNOSIS, SOLUTION = 1, 2, 3          # levels of hints; each also shows the levels before it
 _OFFERS = ("a question that leads", "the diagnosis", "the solution")
 
 
@@ -22,9 +22,9 @@ _OFFERS = ("a question that leads", "the diagnosis", "the solution")
 class Grade:
     """A grader's result for an answer.
 
-    `says` is a sentence, `lines` are the counterexample, expected and got. `question` and `diagnosis` are shown on
-    request. `named` are the zoo's names of the bug, `note` is a remark on a right answer, and `not_kept` is the reason
-    why a later notebook cannot use the answer.
+    `says` is a sentence; `lines` show the counterexample, the expected and the actual result. `question` and
+    `diagnosis` are shown on request. `named` are the zoo's names of the bug, `note` is a remark on a right answer, and
+    `not_kept` is the reason why a later notebook cannot use the answer.
     """
 
     outcome: str
@@ -39,11 +39,11 @@ class Grade:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise; `grader` is one of graders/, and `grader(answer)` gives a `Grade`.
+    """One exercise. `grader(answer)` gives a `Grade`; the classes of graders are in graders/.
 
     `name` is also the answer's name in the chapter; `difficulty` is 1 to 3, `minutes` an estimate. `hints` are a
-    leading question and a diagnosis close to the solution; `why` is the reason for the solution, shown with it. `seed`
-    drew its numbers, if it has others than the chapter.
+    leading question and a diagnosis close to the solution. `why` is the reason for the solution, shown with it. `seed`
+    is the seed that drew the exercise's numbers, or None for the chapter's own numbers.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Exercise:
         if self.difficulty not in (1, 2, 3) or self.minutes < 1:
             raise ValueError(f"{self.name}: difficulty {self.difficulty}, {self.minutes} min, expected 1 to 3, >= 1")
         if not self.name.isidentifier():
-            raise ValueError(f"{self.name!r} is no name that an answer could have")
+            raise ValueError(f"the exercise's name is {self.name!r}, expected a Python identifier")
 
     @property
     def label(self) -> str:

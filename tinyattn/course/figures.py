@@ -12,7 +12,7 @@ LARGEST = 150_000        # bytes of an SVG
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure, as "svg" or "png". A notebook shows it; elsewhere its repr is its name and `alt`, its words."""
+    """A drawn figure: `form` is "svg" or "png", `alt` its description. Notebooks show it; its repr has only words."""
 
     name: str
     alt: str
@@ -20,7 +20,7 @@ class Picture:
     content: bytes = field(repr=False)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
-        """The picture, its name and `alt`, for Jupyter; and as HTML, as JupyterLab shows other forms without `alt`."""
+        """The picture with its name and `alt`, for Jupyter. HTML is included, as JupyterLab shows `alt` only there."""
         kind, coded = f"image/{self.form}", base64.b64encode(self.content).decode()
         shown = coded
         if self.form == "svg":
@@ -31,11 +31,11 @@ class Picture:
 
 
 def show_figure(fig: Any, name: str, alt: str) -> Picture:
-    """Draw `fig`, a matplotlib figure, as an SVG, or, where that has more than 150 kB, as a PNG of twice the pixels.
+    """Draw `fig`, a matplotlib figure, as an SVG, or as a PNG of twice the pixels if the SVG has more than 150 kB.
 
-    `name` names its file in figures/, `alt` describes it in words. The same figure has the same bytes.
+    `name` is the name of its file in figures/, `alt` describes it in words. The same figure gives the same bytes.
     `notebooks/build.py` extracts the files of figures/ from the notebook. Raises ValueError unless `name` has only
-    letters, digits and hyphens.
+    letters, digits, hyphens and underscores.
     """
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ValueError(f"a picture's name is {name!r}, expected letters, digits and hyphens")

@@ -1,4 +1,4 @@
-"""Notes for the instructor, below each solution: what is right, the common mistakes and what to say, the points."""
+"""Notes for the instructor below each solution: the right answers, the points, common mistakes and what to say."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from .prose import Prose
 
 
 def notes(chapter: Chapter) -> dict[str, str]:
-    """A note in Markdown for each exercise of a chapter, by its name."""
+    """The notes in Markdown for a chapter's exercises, by the exercise's name."""
     strings = Prose(chapter.number, chapter.seed).strings
     return {e.name: "\n\n".join(_parts(e, strings.get(f"{e.name}.mistakes", {}))) for e in chapter.exercises}
 
@@ -22,17 +22,17 @@ def _parts(exercise: Exercise, mistakes: dict[str, list[Any]]) -> Iterator[str]:
     yield f"**For the instructor: `{exercise.name}`** ({exercise.label}; {exercise.difficulty} points if right)"
     yield f"Right is {_right(exercise.grader)}."
     if mistakes:
-        yield "Common mistakes, with what to ask, and then to say:"
+        yield "Common mistakes, each with a question to ask and then a diagnosis to give:"
         yield "\n".join(
             f"- {_name(key, strings)}: {' '.join(map(str, _words(strings)))}" for key, strings in mistakes.items()
         )
-    yield f"To anybody else: {' '.join(exercise.hints)}"
+    yield f"For any other mistake: {' '.join(exercise.hints)}"
     if exercise.why:
         yield f"Why: {exercise.why}"
 
 
 def _right(grader: Any) -> str:
-    """What a grader asks for, in a clause."""
+    """A clause that says which answers a grader accepts."""
     match grader:
         case Number():
             within = (

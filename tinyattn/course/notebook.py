@@ -18,7 +18,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-# The parts that a tag folds away, as JupyterLab's metadata name them.
+# Tag -> the parts of the cell that JupyterLab hides, as its metadata name them.
 FOLDED = {
     "hide-input": ("source_hidden",),
     "hide-output": ("outputs_hidden",),
@@ -27,11 +27,11 @@ FOLDED = {
 
 
 def notebook(chapter: Chapter, solutions: bool = False, apart: bool = False, marked: bool = False) -> Any:
-    """The chapter as a notebook without outputs; cell ids are hashes of their text, the same for the same source.
+    """The chapter as a notebook without outputs. A cell's id is a hash of its text.
 
-    `apart` is the form for other folders: no output is folded away, as a reader who runs a cell should see what it
-    prints, and `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`. With `marked`, solutions
-    are between their marks. Raises ImportError, with advice, if jupytext is missing.
+    `apart` is the form for other folders: no output is hidden, as a reader who runs a cell should see its output, and
+    a link such as `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`. With `marked`, the comments around solutions are
+    kept. Raises ImportError, with advice, if jupytext is missing.
     """
     try:
         import jupytext
@@ -56,17 +56,15 @@ def notebook(chapter: Chapter, solutions: bool = False, apart: bool = False, mar
 
 
 def hash_of(text: str) -> str:
-    """What a cell of this text has as its id, or as the beginning of it."""
+    """The id of a cell with this text. If several cells have this text, the later ids continue with -2, -3, ..."""
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def execute(made: Any, seconds: int = 120) -> Any:
-    """Run a notebook from top to end, in an empty folder, on one thread. -> the notebook, with its outputs.
+    """Run a notebook from top to bottom, in an empty folder, on one thread. -> the notebook, with its outputs.
 
-    Of a picture it keeps the image alone, and not the same in HTML.
-
-    Raises nbclient's CellExecutionError where a cell raises, RuntimeError where one warns; ImportError, with advice,
-    where nbclient is missing.
+    The HTML copies of pictures are removed. Raises nbclient's CellExecutionError if a cell raises, RuntimeError if a
+    cell warns, and ImportError, with advice, if nbclient is missing.
     """
     try:
         from nbclient import NotebookClient
@@ -91,7 +89,7 @@ def execute(made: Any, seconds: int = 120) -> Any:
 
 
 def text_of(made: Any, install: str = "") -> str:
-    """The text of the notebook's file; with `install` it has one more cell, the first, which installs that."""
+    """The text of the notebook's file. With `install`, the first cell installs that package with pip."""
     import nbformat
 
     if install:
@@ -105,10 +103,10 @@ def build(
 ) -> list[Path]:
     """Write each chapter's notebook into the folder `to`, and a folder for accepted answers. -> the notebooks.
 
-    With `instructor` there are solutions, and below each a note on what is right and on common mistakes; with `install`
-    the first cell installs that with pip, for machines that begin empty. Raises ValueError, before any write, if a
-    file exists, as it may hold answers; FileError if another process is at work in the folder. Each file is written
-    whole or not at all.
+    With `instructor`, the notebooks have solutions, and below each a note on right answers and common mistakes. With
+    `install`, the first cell installs that package with pip, for machines without tinyattn. Raises ValueError, before
+    any write, if a file exists, as it may hold answers; FileError if another process is writing to the folder. Each
+    file is written whole or not at all.
     """
     if to.exists() and not to.is_dir():
         raise ValueError(f"{to} is a file, expected a folder")
@@ -126,14 +124,14 @@ def build(
 
 
 def expect_new(paths: Iterable[Path], advice: str = "name another folder, or use --update") -> None:
-    """Raises ValueError where a file is there."""
+    """Raises ValueError if one of the files exists."""
     for path in paths:
         if path.exists():
             raise ValueError(f"{path} is there already and may hold answers; {advice}")
 
 
 def as_built(chapter: Chapter, solutions: bool = False, instructor: bool = False, marked: bool = False) -> Any:
-    """The notebook for other folders, which names its version, its seed and its cells."""
+    """The notebook for other folders; its metadata have the chapter's version, the seed and the ids of the cells."""
     from nbformat.v4 import new_markdown_cell
 
     made = notebook(chapter, solutions, apart=True, marked=marked)

@@ -1,4 +1,4 @@
-"""Specs of exercises whose function is no op, and wrong answers that are right ones with a change."""
+"""Specs for exercises whose function is not an op, and wrong answers made by changing a line of a right one."""
 
 import functools
 import inspect
@@ -22,7 +22,7 @@ def op_spec(
     name: str, says: str, case: Cases, ours: Callable[..., Any], *outputs: str,
     backward: Callable[..., Any] | None = None, oracle: Callable[..., Any] | None = None, **fields: Any,
 ) -> Spec:  # fmt: skip
-    """A spec with the properties that all ops have in common. Without an `oracle`, `ours` serves as one."""
+    """A spec with the properties that all ops have in common. Without an `oracle`, `ours` is the oracle."""
     functions = {name: ours} | ({f"{name}_backward": backward} if backward else {})
     return Spec(
         name=name,
@@ -43,8 +43,8 @@ def plain_spec(
 ) -> Spec:  # fmt: skip
     """A spec with one property: the answer returns what `ours` returns. `outputs` names the results.
 
-    `atol` is the tolerance, or a function of the case that gives it. `extremes` are more cases, which must agree
-    within 1e-6; `extreme` is the statement about them.
+    `atol` is the tolerance, or a function that computes it from the case. `extremes` are more cases, in which the
+    results must agree within 1e-6; `extreme` is the statement about these cases.
     """
     spec = replace(op_spec(name, says, case, ours, *outputs), common=False, oracle=None)
     states = stating(name, spec.properties)
@@ -72,7 +72,7 @@ def plain_spec(
 
 
 class Changes(dict[str, Callable[..., Any]]):
-    """Wrong answers by name: these functions, and `right` with each change that the chapter's file has beside them."""
+    """Wrong answers by name: `functions`, and `right` with each of the changes that the chapter's TOML file lists."""
 
     def __init__(self, right: Callable[..., Any], /, **functions: Callable[..., Any]) -> None:
         super().__init__(functions)
@@ -80,9 +80,9 @@ class Changes(dict[str, Callable[..., Any]]):
 
 
 def changed(f: Callable[..., Any], change: str) -> Callable[..., Any]:
-    """`f` with its code changed as in a zoo: "old text -> new text", several of them joined by " && ".
+    """`f` with its code changed as in a zoo: "old text -> new text", or several of these joined by " && ".
 
-    Raises ValueError for a text that the code does not have.
+    Raises ValueError if the code does not have the old text.
     """
     source = _source(f)
     for old, new in (part.split(" -> ") for part in change.split(" && ")):

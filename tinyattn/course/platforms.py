@@ -1,4 +1,4 @@
-"""Chapters for nbgrader and for otter, whose marks are those of `tinyattn course grade`: grading/for_*.py."""
+"""Chapters for nbgrader and otter. grading/for_*.py makes both give the marks of `tinyattn course grade`."""
 
 import json
 import re
@@ -15,7 +15,7 @@ CONFIG = '''"""nbgrader's configuration of this course, by tinyattn."""
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "tinyattn"
 c.ClearSolutions.code_stub = {"python": "# your turn"}
-# Answers run closed off, in place of nbgrader's Execute, which runs them beside the gradebook.
+# nbgrader's Execute would run answers beside the gradebook; this runs them in a closed-off process.
 c.Autograde.autograde_preprocessors = [
     "tinyattn.course.grading.for_nbgrader.ClosedOff",
     "nbgrader.preprocessors.SaveAutoGrades",
@@ -30,7 +30,7 @@ ANSWER = {"grade": False, "solution": True, "locked": False}
 def build_nbgrader(chapters: list[Chapter], to: Path) -> list[Path]:
     """Write a folder for nbgrader: source/NAME/NAME.ipynb of each chapter, and nbgrader_config.py. -> the files.
 
-    Raises ValueError, before any write, where this would change a file. Each is written whole or not at all.
+    Raises ValueError, before any write, if this would change a file. Each file is written whole or not at all.
     """
     config = to / "nbgrader_config.py"
     files = {to / "source" / c.path.stem / f"{c.path.stem}.ipynb": text_of(for_nbgrader(c)) for c in chapters}
@@ -40,7 +40,7 @@ def build_nbgrader(chapters: list[Chapter], to: Path) -> list[Path]:
 
 
 def for_nbgrader(chapter: Chapter) -> Any:
-    """The chapter, solved, with nbgrader's metadata: a cell with a solution is an answer, `check` gives its points."""
+    """The solved chapter with nbgrader's metadata: cells with a solution are answers, cells with `check` are graded."""
     made = as_built(chapter, marked=True)
     points = {exercise.name: exercise.difficulty for exercise in chapter.exercises}
     for cell in made.cells:
@@ -58,9 +58,9 @@ def for_nbgrader(chapter: Chapter) -> Any:
 
 
 def build_otter(chapters: list[Chapter], to: Path) -> list[Path]:
-    """Write a folder for each chapter: the student's notebook, and what `otter generate` makes an autograder of.
+    """Write a folder for each chapter: the student's notebook, and the files that `otter generate` reads. -> the files.
 
-    -> the files. Raises ValueError, before any write, where one exists. Each is written whole or not at all.
+    Raises ValueError, before any write, if one of the files exists. Each file is written whole or not at all.
     """
     files: dict[Path, str] = {}
     for chapter in chapters:

@@ -1,10 +1,10 @@
 """The texts of a chapter's exercises: notebooks/exercises/NN.toml, beside the chapters.
 
-The file has a table for each exercise, in the chapter's order, with all fields of `Exercise` except name and grader.
-Its subtables, such as [my_softmax.mistakes], have a list of strings for each function of the grader; where a number is
-asked for, each list begins with a wrong number, and where the function is a right one with a change, with the change:
-"old text -> new text". A table [mistakes] at the end is shared by several exercises. A table [NAME.varies] has what
-differs from student to student (see variants.py).
+The file has a table for each exercise, in the chapter's order, with all fields of `Exercise` except name, grader and
+seed. Its subtables, such as [my_softmax.mistakes], have a list of strings for each function of the grader. If the
+answer is a number, each list begins with a wrong number. If the function is a right one with a change, the list begins
+with the change, "old text -> new text". A table [mistakes] at the end is shared by several exercises. A table
+[NAME.varies] lists the values that differ from student to student (see variants.py).
 """
 
 import tomllib
@@ -19,7 +19,7 @@ from .plain import changed
 from .variants import SHOWN, drawn, filled
 
 SHARED = "mistakes"
-TABLES = {"tempting": "mistakes", "right": "right", "wrong": "wrong"}     # fields of graders, and their subtables
+TABLES = {"tempting": "mistakes", "right": "right", "wrong": "wrong"}     # field of a grader -> its subtable
 FIELDS = {field.name for field in fields(Exercise)} - {"name", "grader", "seed"}
 
 
@@ -30,11 +30,10 @@ def folder() -> Path:
 
 
 class Prose:
-    """The file of one chapter: `attach` adds its strings to functions, `exercises` makes exercises of graders.
+    """The TOML file of one chapter: `attach` adds its strings to functions, `exercises` makes exercises from graders.
 
-    `varies` are the tables of exercises that vary, `values` those that `seed` draws, `shown` the chapter's texts with
-    them.
-    Raises ValueError, with the line, where the file is not valid TOML.
+    By the exercise's name: `varies` are the tables [NAME.varies], `values` the values that `seed` draws, `shown` the
+    chapter's texts with these values. Raises ValueError, with the line, if the file is not valid TOML.
     """
 
     def __init__(self, chapter: int, seed: int | None = None):
@@ -59,9 +58,9 @@ class Prose:
     def attach(self, table: str, right: Any = None, /, **functions: Any) -> tuple[tuple[Any, ...], ...]:
         """(function, *its strings) for each of the functions, in their order; `table` is a header of the file.
 
-        With `right` also for lists that begin with a change: of these the function is `right` with that change, and the
-        order is the file's. Raises ValueError where the table has no list of strings for a function, and for a change
-        of other code.
+        With `right`, lists that begin with a change are included: their function is `right` with that change, and the
+        order is the file's. Raises ValueError if the table has no list of strings for a function, or if a change's old
+        text is not in the code.
         """
         strings = self.strings.get(table, {})
         if right is not None:
@@ -77,7 +76,7 @@ class Prose:
     def _changes(
         self, table: str, strings: dict[str, Any], right: Any, functions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The lists of a table without their changes, and its functions: these, and `right` with each change."""
+        """-> the table's lists without their changes; its functions, which are `functions` and `right` with changes."""
         left, made = dict(strings), dict[str, Any]()
         for name, row in strings.items():
             if name in functions:
@@ -101,10 +100,9 @@ class Prose:
     def exercises(self, /, **graders: Any) -> tuple[Exercise, ...]:
         """The exercises in the file's order, each with the grader of its name.
 
-        Functions of a grader may be a dict, such as `Changes`: their strings come from [NAME.mistakes], [NAME.right] or
-        [NAME.wrong].
-        Raises ValueError where an exercise has no grader or a grader no exercise, where an exercise has other fields
-        than `Exercise`, and where the file has strings for a function that the chapter lacks.
+        The functions of a grader may be a dict, such as `Changes`. Their strings are then in [NAME.mistakes],
+        [NAME.right] or [NAME.wrong]. Raises ValueError if an exercise has no grader or a grader no exercise, if the
+        fields of an exercise are not those of `Exercise`, or if strings have no function in the chapter.
         """
         for name, grader in graders.items():
             if isinstance(grader, Number):
@@ -126,7 +124,7 @@ class Prose:
         return tuple(Exercise(name=name, grader=graders[name], **self._about(name)) for name in self.about)
 
     def varied(self, exercise: Exercise) -> Exercise:
-        """The exercise of the chapter with the strings and values of this file, which has a seed."""
+        """The exercise with the strings and values that this file's seed draws."""
         name, grader = exercise.name, exercise.grader
         if isinstance(grader, Number):
             grader = self._number(name, replace(grader, compute=grader.compute.func))     # type: ignore[attr-defined]
@@ -136,6 +134,6 @@ class Prose:
         return self.about[name] | {"hints": tuple(self.about[name]["hints"])}
 
     def _number(self, name: str, grader: Number) -> Number:
-        """The grader with the wrong numbers of its table, and with the values of its exercise."""
+        """The grader, with wrong numbers from the exercise's table, and with the values that vary."""
         compute = partial(grader.compute, **self.values[name]) if name in self.values else grader.compute
         return replace(grader, compute=compute, tempting=self._numbers(f"{name}.mistakes"))

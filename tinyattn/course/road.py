@@ -27,7 +27,7 @@ def stops() -> Iterator[tuple[str, list[tuple[int, str]]]]:
 
 
 def road(here: int | None = None) -> Text:
-    """The map as text, with chapter `here` and its time marked."""
+    """The map as text, in which chapter `here` is marked, and its time below."""
     existing = {chapter.number: chapter for chapter in chapters()}
     width = max(map(len, ROAD))
     lines = []

@@ -1,4 +1,4 @@
-"""The state of `check`: recorded verdicts, accepted answers, exercises that are being graded."""
+"""The state of `check`: recorded verdicts, accepted answers, and the exercises that are being graded."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ _HERE: dict[str, Any] = {}           # answers accepted in this process
 
 
 def accepted() -> dict[str, Any]:
-    """The right answers of this process, by exercise, for `yours`."""
+    """The answers accepted in this process, by exercise."""
     return _ACCEPTED.get(_HERE)
 
 
 def record(verdict: Verdict) -> None:
-    """Add a verdict to the record, if one is kept."""
+    """Add a verdict to the record, inside `recording()`."""
     kept = _RECORD.get()
     if kept is not None:
         kept.append(verdict)
@@ -32,7 +32,7 @@ def is_recorded() -> bool:
 
 @contextlib.contextmanager
 def recording() -> Iterator[list[Verdict]]:
-    """The verdicts of the block, in order; its accepted answers are forgotten at its end."""
+    """A block that records its verdicts, in order. Answers accepted in it are forgotten at its end."""
     verdicts: list[Verdict] = []
     before = _RECORD.set(verdicts), _ACCEPTED.set({})
     try:
@@ -44,7 +44,7 @@ def recording() -> Iterator[list[Verdict]]:
 
 @contextlib.contextmanager
 def using(name: str) -> Iterator[None]:
-    """Marks a block that grades or reads an answer to `name`. Raises ValueError if nested for one name."""
+    """A block that grades or reads an answer to `name`. Raises ValueError inside another such block of that name."""
     if name in _GRADED.get():
         raise ValueError(f"an answer to {name} cannot use yours({name!r}): it would be made of itself")
     before = _GRADED.set((*_GRADED.get(), name))

@@ -1,11 +1,11 @@
-// What does not fit on a slide goes on on another, under the same heading. Wide blocks are shrunk, and those that are too high.
+// Blocks that do not fit on a slide move to the next one, under the same heading. Blocks that are too wide or too high are shrunk.
 const isBlock = (node) => node.tagName !== "ASIDE" && !/^H\d$/.test(node.tagName);
 const blocks = (slide) => [...slide.children].filter(isBlock);
 const high = (slide) => slide.scrollHeight > slide.clientHeight + 1;
 function shrink(slide, spills) {
   for (const block of blocks(slide)) for (let size = 96; size > 48 && spills(block); size -= 4) block.style.zoom = `${size}%`;
 }
-// The last block of a slide, and its notes.
+// Move the last block of a slide, and its notes, to `rest`.
 function move(slide, rest) {
   let moved = null;
   do rest.prepend(moved = slide.lastElementChild); while (!isBlock(moved));
@@ -18,7 +18,7 @@ for (let slide of document.querySelectorAll("section")) {
     const rest = slide.cloneNode(false), heights = new Map([...slide.children].map((node) => [node, node.offsetHeight]));
     while (high(slide) && blocks(slide).length > 1) move(slide, rest);
     const last = blocks(slide).at(-1), both = [slide.firstElementChild, last, ...blocks(rest).slice(0, 1)];
-    const leads = last && (last.textContent.trim().endsWith(":") || last.matches("pre:has(> code)"));    // to what follows
+    const leads = last && (last.textContent.trim().endsWith(":") || last.matches("pre:has(> code)"));    // belongs to the next block
     if (both.length > 2 && blocks(slide).length > 1 && leads && both.reduce((sum, node) => sum + heights.get(node), 110) < 720) move(slide, rest);
     if (rest.childElementCount) {
       rest.prepend(slide.firstElementChild.cloneNode(true));
@@ -31,12 +31,12 @@ for (let slide of document.querySelectorAll("section")) {
 }
 document.documentElement.classList.add("js");
 
-// Keys and buttons; the number of the slide is the address's fragment.
+// Keys and buttons. The slide's number is the fragment of the page's address.
 const count = document.createElement("span"), nav = document.createElement("nav");
 const step = (by) => go(Math.min(slides.length, Math.max(1, at() + by)));
 const at = () => Math.min(slides.length, Number(location.hash.slice(1)) || 1);
 const go = (number) => { location.hash = number; };
-for (const [text, title, act] of [["‹", "back", () => step(-1)], ["›", "on", () => step(1)], ["notes", "the notes, in a window of their own: n", notes]]) {
+for (const [text, title, act] of [["‹", "back", () => step(-1)], ["›", "next", () => step(1)], ["notes", "the notes in a separate window (key n)", notes]]) {
   const button = document.createElement("button");
   Object.assign(button, { textContent: text, title, onclick: act });
   nav.append(button);

@@ -1,7 +1,8 @@
 """`tinyattn course slides`: a chapter as slides, one HTML file that fetches nothing.
 
-A heading begins a slide. It shows of a paragraph its first sentence and what is in bold, and lists, tables, formulas,
-short code, results and pictures whole. The full text is in the notes. Exercises have their stubs, and no solutions.
+Each heading begins a slide. A slide shows the first sentence of each paragraph, and the sentences with something in
+bold. Lists, tables, formulas, short code, results and pictures are shown whole. The full text is in the notes.
+Exercises have stubs, and no solutions.
 """
 
 import base64
@@ -15,22 +16,22 @@ from ..files import write_atomically
 from .chapters import Chapter
 from .notebook import execute, notebook
 
-LINES, COLUMNS = 20, 110  # of code or text that can be read from the last row
-LONG = 170  # characters of an item of a list
+LINES, COLUMNS = 20, 110  # the most code or text that can be read from the last row of a lecture hall
+LONG = 170  # characters: longer paragraphs and list items are shortened
 OURS = '<meta name="generator" content="tinyattn course slides">'
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-# After a sentence, outside of a formula and of code.
+# A sentence and the space after it; full stops in formulas and code end no sentence.
 _SENTENCE = re.compile(r"((?:\$[^$]*\$|`[^`]*`|[^$`])+?[.?!]\)?(?:\*\*)?)\s+(?=[^a-z\s])")
 
 
 def write_slides(chapter: Chapter, to: Path) -> Path:
-    """Run the chapter unsolved, and write its slides. -> to.
+    """Run the chapter unsolved, and write its slides to the file `to`. -> to.
 
-    Raises ValueError, before any of that, where `to` is a folder or a file that is no slides of ours; ImportError, with
-    advice, where a package is missing; OSError where the file cannot be written: it is written whole or not at all.
+    Raises ValueError, before the run, if `to` is a folder, or a file that this command did not write; ImportError, with
+    advice, if a package is missing; OSError if the file cannot be written. It is written whole or not at all.
     """
     if to.exists() and (to.is_dir() or OURS.encode() not in to.read_bytes()[:500]):
-        raise ValueError(f"{to} is there already, and is no file of slides; name another with --html")
+        raise ValueError(f"{to} exists and is not a file of slides; name another file with --html")
     renderer = _renderer()
     write_atomically(to, page(chapter.title, execute(notebook(chapter)), renderer).encode())
     return to
@@ -69,9 +70,10 @@ def _renderer() -> Any:
 
 
 def _blocks(made: Any, renderer: Any) -> Iterator[str]:
-    """HTML in order: sections, which the script fills slide by slide, and after a block an <aside> with its notes.
+    """HTML in order: a section for each slide, which the script splits if it is too long; notes in an <aside> below.
 
-    After an exercise's `check` the heading above it is back. Results to predict are not on their question's slide.
+    After an exercise's `check`, the heading of its section is repeated. Results that readers should predict come on the
+    slide after their question.
     """
     heading, above, held, waiting, begun = "", "", "", False, False
     for kind, shown, notes in _parts(made, renderer):
@@ -94,7 +96,7 @@ def _blocks(made: Any, renderer: Any) -> Iterator[str]:
 
 
 def _parts(made: Any, renderer: Any) -> Iterator[tuple[str, str, str]]:
-    """(kind, what is on the slide, what is in the notes) of each part of the cells, in order."""
+    """(kind, HTML for the slide, HTML for the notes) of each part of the cells, in order."""
     for cell in made.cells:
         if cell.cell_type == "markdown":
             for i, text in enumerate(re.split(r"(?s)<details>.*?</summary>(.*?)</details>", cell.source)):
@@ -115,7 +117,7 @@ def _parts(made: Any, renderer: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _text(source: str, renderer: Any) -> Iterator[tuple[str, str, str]]:
-    """The same of a text: of a paragraph and of long items the first sentences are on the slide."""
+    """(kind, HTML for the slide, HTML for the notes) of each block of a text; the slide has shortened paragraphs."""
     block = list[Any]()
     for token in renderer.parse(source):
         block.append(token)
@@ -140,7 +142,7 @@ def _first(text: str) -> str:
 
 
 def _short(text: str, whole: str, renderer: Any) -> str:
-    """A paragraph's first sentence and those with something in bold; questions to predict whole."""
+    """A paragraph's first sentence, and those with something in bold. Short paragraphs and predictions stay whole."""
     sentences = _SENTENCE.sub(r"\1\0", text.replace("\n", " ")).split("\0")
     if "**Predict" in text or len(text) < LONG:
         return whole
@@ -149,7 +151,7 @@ def _short(text: str, whole: str, renderer: Any) -> str:
 
 
 def _results(outputs: Any) -> Iterator[str]:
-    """Pictures, pages in frames, and text of at most LINES lines."""
+    """HTML of pictures, of pages in frames, and of the first LINES lines of text."""
     for output in outputs:
         data = output.get("data", {"text/plain": output.get("text", "")})
         if frame := re.search(r"(?s)<iframe.*?</iframe>", data.get("text/html", "")):

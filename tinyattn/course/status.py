@@ -26,7 +26,7 @@ class Progress:
 
     @property
     def minutes_left(self) -> int:
-        """The announced time of unsolved exercises; with the time to read, if nothing was tried."""
+        """The estimated minutes for unsolved exercises, and for reading the chapter if no exercise was tried."""
         left = sum(e.minutes for e in self.chapter.exercises if self.exercises[e.name] != SOLVED)
         untouched = all(state == UNTOUCHED for state in self.exercises.values())
         return left + (self.chapter.size().reading if untouched else 0)
@@ -35,8 +35,8 @@ class Progress:
 def progress(folder: Path, chapters: list[Chapter]) -> tuple[list[Progress], list[str]]:
     """-> the progress of each chapter whose exercises are checked, and a sentence for each unreadable notebook.
 
-    Verdicts are read from the saved outputs of cells that call `check`; the best one for an exercise counts. Raises
-    ValueError if `folder` is no folder, or no notebook in it checks an exercise.
+    Verdicts are read from the saved outputs of cells that call `check`; the best verdict on an exercise counts. Raises
+    ValueError if `folder` is not a folder, or if no notebook in it checks an exercise.
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is {'a file' if folder.exists() else 'not there'}, expected a folder of notebooks")
@@ -53,7 +53,7 @@ def progress(folder: Path, chapters: list[Chapter]) -> tuple[list[Progress], lis
             problems.append(str(error))
             continue
         except (TypeError, AttributeError, KeyError, RecursionError):
-            problems.append(f"{path} is JSON, but no notebook, expected cells with sources and outputs")
+            problems.append(f"{path} is JSON, but not a notebook: expected cells with sources and outputs")
             continue
         checked |= names
         for name, outcome in verdicts:

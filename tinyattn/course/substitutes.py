@@ -1,4 +1,4 @@
-"""Accepted answers as ops of a model: `--ops my-course/answers`, and `your_ops` in a notebook."""
+"""Use accepted answers as the ops of a model: `--ops my-course/answers`, and `your_ops` in a notebook."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from .session import using
 
 @contextlib.contextmanager
 def your_ops() -> Iterator[None]:
-    """In the block models compute with your accepted answers, and otherwise with the library's readable ops.
+    """In the `with` block, models compute with your accepted answers, and with the library's readable ops for the rest.
 
     Prints a line for each op that is yours.
     """
@@ -38,9 +38,9 @@ def your_ops() -> Iterator[None]:
 
 
 def read_answers(folder: Path, checked: bool = True) -> tuple[list[Substitute], tuple[str, ...]]:
-    """-> substitutes, and a line for each answer that a model cannot call.
+    """Read a folder of accepted answers. -> substitutes of ops, and a line for each answer that a model cannot call.
 
-    With `checked` each answer is graded again. Raises SubstituteError for a folder without answers that are ops, and
+    With `checked`, each answer is graded again. Raises SubstituteError if the folder has no answer that is an op, and
     for a wrong answer.
     """
     if not (folder / MARK).is_file():
@@ -64,7 +64,7 @@ def read_answers(folder: Path, checked: bool = True) -> tuple[list[Substitute], 
 
 
 def _op_of(exercise: Exercise) -> str:
-    """The name of the library's op that an exercise asks for, or ""."""
+    """The name of the library's op that answers the exercise, or ""."""
     grader = exercise.grader
     if not isinstance(grader, Function) or replaceable().get(grader.known.function) is not grader.known:
         return ""
@@ -75,7 +75,7 @@ def _graded(exercise: Exercise, path: Path, checked: bool) -> Callable[..., Any]
     """The answer in a file. Raises SubstituteError if it cannot be used or is no longer right."""
     try:
         text = path.read_text(encoding="utf-8")
-        with contextlib.chdir(path.resolve().parent.parent), using(exercise.name):      # an answer may use others
+        with contextlib.chdir(path.resolve().parent.parent), using(exercise.name):      # answers may call others
             answer = read_answer(exercise.name, text)
             right = not checked or exercise.grader(answer).outcome == RIGHT
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Arrays and tables of numbers as text, the same on every machine."""
+"""Arrays and tables of numbers as text that is the same on every machine."""
 
 import math
 from collections.abc import Sequence
@@ -36,16 +36,17 @@ def show_arrays(*, decimals: int = 2, **arrays: Any) -> Text:
 
 
 def page_part(page: str, *functions: str) -> Text:
-    """The source of functions of a page in `tinyattn.pages`, each a complete algorithm."""
+    """The source of functions of a page: a file of `tinyattn.pages`, which has a complete algorithm."""
     return Text(tuple(part(page, *functions).split("\n")))
 
 
 def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
-    """Rows under their heads: words left-aligned, numbers right-aligned and rounded to `digits` significant digits.
+    """A table with a head: words left-aligned, numbers right-aligned and rounded to `digits` significant digits.
 
         table("d_k | std", [(4, 1.98), (16, 3.97)])
 
-    Text is shown as it is: `f"{share:.0%}"`. Raises ValueError for a row with more or fewer cells.
+    Strings, such as `f"{share:.0%}"`, are shown unchanged. Raises ValueError unless each row has as many cells as the
+    head.
     """
     heads = [name.strip() for name in head.split("|")]
     for row in rows:
@@ -64,7 +65,7 @@ def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
 
 
 def _number(x: Any, digits: int) -> str:
-    """A whole number with all its digits, any other with `digits` significant ones and a decimal point."""
+    """An integer with all its digits; another number with `digits` significant digits and a decimal point."""
     if isinstance(x, bool | np.bool_):
         return str(x)
     if isinstance(x, int | np.integer):

@@ -1,7 +1,7 @@
-"""`tinyattn course build --update`: a chapter that was mended comes to a learner who has begun to work in it.
+"""`tinyattn course build --update`: bring a learner's notebook to the chapter's new version, and keep their work.
 
-A cell's id is a hash of its text as built, so a cell whose text has another hash was changed by the learner. The
-notebook lists the ids of the cells that it was built from, so the learner's additions and deletions are known, too.
+A cell's id is a hash of its text as built. If the hash of its text now differs, the learner has changed the cell. The
+notebook lists the ids of all cells as built, so the learner's additions and deletions are known too.
 """
 
 import contextlib
@@ -22,13 +22,14 @@ KEPT = "*You changed the cell below. The chapter no longer has it.*"
 
 
 def update(numbers: list[int], to: Path, seed: int | None = None) -> list[str]:
-    """Bring the notebooks of `to`, or those of these chapters, up to date. -> what was done, in lines.
+    """Bring the notebooks in `to` up to date: all of them, or those of these chapters. -> a report, in lines.
 
-    Cells that the learner has not touched get the chapter's text, new ones come in; what the learner changed or wrote
-    stays. The earlier notebook is kept beside it. One of an earlier number, `10_sasrec.ipynb` of the chapter that is 12
-    now, is continued under the new name. Kept answers are graded again; one that is no longer right is
-    renamed, and later chapters use the library's. Raises, before any write, ValueError for a notebook that is missing,
-    of another chapter or seed, or not of this course, and FileError where one is broken or the folder is in use.
+    Cells that the learner has not changed get the chapter's new text, and new cells are added. Cells that the learner
+    changed or wrote stay. The earlier notebook is kept beside the new one. If the chapter's number has changed, the
+    notebook continues under the new name: `10_sasrec.ipynb` as `12_sasrec.ipynb`. Accepted answers are graded again.
+    One that is no longer right is renamed, and later chapters use the library's function. Raises, before any write,
+    ValueError for a notebook that is missing, of another chapter, of another seed or not of this course, and FileError
+    if a notebook is broken or the folder is in use.
     """
     if not to.is_dir():
         raise ValueError(f"{to} is no folder, expected one that `tinyattn course build` wrote")
@@ -58,14 +59,14 @@ def update(numbers: list[int], to: Path, seed: int | None = None) -> list[str]:
 
 
 def _of_any_number(path: Path) -> Iterator[Path]:
-    """The learner's notebooks of a chapter: that of its number, then those made when it had another."""
+    """The learner's notebooks of a chapter: first that with its present number, then those with an earlier number."""
     if path.exists():
         yield path
     yield from (old for old in sorted(path.parent.glob(f"[0-9][0-9]{path.name[2:]}")) if old != path)
 
 
 def _free(path: Path) -> Path:
-    """A name beside `path` that no file has, and no command takes for a notebook."""
+    """An unused name beside `path`. It does not end in .ipynb, so no command takes the file for a notebook."""
     number = 1
     while (free := path.with_name(f"{path.name}.before-{number}")).exists():
         number += 1
@@ -73,7 +74,7 @@ def _free(path: Path) -> Path:
 
 
 def _merged(path: Path, chapter: Chapter, seed: int | None) -> tuple[str, list[str]]:
-    """-> the text of the merged notebook, or "" where there is nothing to do; and a line for each cell that matters."""
+    """-> the text of the merged notebook, or "" if nothing has changed; and a report, in lines."""
     mine = read_json(path)
     try:
         about, cells = mine["metadata"]["tinyattn"], mine["cells"]
@@ -81,7 +82,7 @@ def _merged(path: Path, chapter: Chapter, seed: int | None) -> tuple[str, list[s
         for cell in cells:
             cell["source"] = "".join(cell["source"])
         if len({cell["id"] for cell in cells}) < len(cells):
-            raise ValueError(f"{path}: two of its cells have one id; save it in JupyterLab, which mends that")
+            raise ValueError(f"{path}: two cells have the same id; open and save it in JupyterLab, which mends that")
         had = None if had is None else as_seed(had)
         if was[:2] != path.name[:2]:
             raise ValueError(f"{path} is a notebook of chapter {was[:2]}, expected {path.name[:2]}")
@@ -89,7 +90,7 @@ def _merged(path: Path, chapter: Chapter, seed: int | None) -> tuple[str, list[s
         why = "is not what `tinyattn course build` wrote for a learner, or its cells have lost their ids"
         raise FileError(f"{path} {why}") from None
     if seed is not None and seed != had:
-        raise ValueError(f"{path} has {'no seed' if had is None else f'the seed {had}'}, and not {seed}")
+        raise ValueError(f"{path} has {'no seed' if had is None else f'the seed {had}'}, expected the seed {seed}")
     if was == chapter.version:
         return "", ["up to date"]
     made = as_built(Chapter(chapter.path, had))
@@ -103,7 +104,7 @@ def _merged(path: Path, chapter: Chapter, seed: int | None) -> tuple[str, list[s
 
 
 def _merge(made: Any, mine: list[dict[str, Any]], built: set[str]) -> Iterator[str]:
-    """Put the learner's cells into the new notebook `made`. -> a line for each that the learner changed, and counts."""
+    """Put the learner's cells into the new notebook `made`. -> lines about changed cells, and one with the counts."""
     import nbformat
 
     old = {cell.id: cell for cell in nbformat.from_dict(mine)}
@@ -161,7 +162,7 @@ def _again(folder: Path, chapter: Chapter) -> Iterator[str]:
             continue
         text = path.read_text(encoding="utf-8")
         try:
-            with contextlib.chdir(folder):           # where other answers are that it may use
+            with contextlib.chdir(folder):           # the answer may read other answers, from the folder here
                 grade = exercise.grader(read_answer(exercise.name, text))
             why = "" if grade.outcome == RIGHT else grade.says
         except Exception as error:

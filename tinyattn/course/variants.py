@@ -6,8 +6,9 @@ The chapter's TOML file lists the values of names. The first of each list is the
     d = [256, 144, 400]
     shown = ["have $d = {d}$ entries each", "score_std = {math.isqrt(d)}"]
 
-Each text in `shown` occurs once in the chapter, with the chapter's values. In it, and in the exercise's other strings,
-`{...}` is an expression of the names, as in an f-string; a string that is one such expression becomes its value.
+Each text in `shown` occurs once in the chapter, with the chapter's own values. In `shown` and in the exercise's other
+strings, `{...}` is an expression in these names, as in an f-string. If an expression is the whole string, the result is
+its value and not a string.
 """
 
 import csv
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 SHOWN = "shown"
-MOST = 10**18                # seeds are below: a student's number can be one
+MOST = 10**18                # seeds are smaller; a matriculation number can be a seed
 
 
 def as_seed(text: Any) -> int:
@@ -30,7 +31,7 @@ def as_seed(text: Any) -> int:
 
 
 def drawn(lists: dict[str, list[Any]], exercise: str, seed: int | None) -> dict[str, Any]:
-    """A value of each list: the first without a seed, else one that the seed, the exercise and the name decide."""
+    """One value of each list: the first without a seed, else chosen by a hash of seed, exercise and name."""
     made = {}
     for name, values in lists.items():
         if name != SHOWN:
@@ -40,7 +41,7 @@ def drawn(lists: dict[str, list[Any]], exercise: str, seed: int | None) -> dict[
 
 
 def filled(x: Any, values: dict[str, Any]) -> Any:
-    """Strings of the chapter's file, in lists and tables, with the values of their expressions."""
+    """x with the expressions in its strings replaced by their values. x is a string, or a list or table of strings."""
     if isinstance(x, dict):
         return {key: filled(y, values) for key, y in x.items()}
     if isinstance(x, list):
@@ -53,15 +54,14 @@ def filled(x: Any, values: dict[str, Any]) -> Any:
 
 
 def class_list(path: Path) -> dict[str, int]:
-    """The seed of each person: a file of rows NAME,SEED. The first row may be a heading.
+    """The seed of each person, from a file with rows NAME,SEED. The first row may be a heading.
 
-    Raises ValueError, with the row, for a name that is no name of a folder, a name that is there twice, and a seed that
-    is none.
+    Raises ValueError, with the row, for a name that a folder cannot have, a repeated name, and an invalid seed.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: {getattr(error, 'strerror', None) or 'no text'}, expected rows NAME,SEED") from None
+        raise ValueError(f"{path}: {getattr(error, 'strerror', None) or 'not text'}, expected rows NAME,SEED") from None
     people: dict[str, int] = {}
     rows = [(number, [cell.strip() for cell in row]) for number, row in enumerate(csv.reader(text.splitlines()), 1)]
     for number, row in rows:
@@ -74,7 +74,7 @@ def class_list(path: Path) -> dict[str, int]:
             if name in people:
                 raise ValueError(f"{name!r} is there already")
             if not name.isprintable() or re.search(r"^\.|^$|[/\\:]", name):
-                raise ValueError(f"{name!r} is no name of a folder")
+                raise ValueError(f"{name!r} cannot be the name of a folder")
         except ValueError as error:
             raise ValueError(f"{path}, row {number}: {error}") from None
         people[name] = seed

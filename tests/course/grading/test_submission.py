@@ -96,7 +96,7 @@ def test_magics_are_no_python(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"7", b"{}", b'{"cells": 1}', b'{"cells": [{"cell_type": "code"}]}',
                                      b"\xff\xfe", b"[" * 100_000, b'{"cells": [], "metadata": 3}'])  # fmt: skip
-def test_what_is_no_notebook(tmp_path, content):
+def test_what_is_not_a_notebook(tmp_path, content):
     (tmp_path / "a.ipynb").write_bytes(content)
-    with pytest.raises(ValueError, match=r"^a\.ipynb is no "):
+    with pytest.raises(ValueError, match=r"^a\.ipynb is not "):
         read_source(tmp_path / "a.ipynb", "a.ipynb")

@@ -17,9 +17,9 @@ NUMBER_OF = {exercise.name: number for number, exercises in BY_CHAPTER.items() f
 
 
 def varied(exercise: Exercise, seed: int | None) -> Exercise:
-    """The exercise with the numbers that a seed draws; as it is, without a seed or where nothing varies.
+    """The exercise with the numbers that a seed draws; unchanged without a seed, or if nothing in it varies.
 
-    Raises ValueError for what is no seed.
+    Raises ValueError for an invalid seed.
     """
     return exercise if seed is None else _of_seed(NUMBER_OF[exercise.name], as_seed(seed)).get(exercise.name, exercise)
 

@@ -25,7 +25,7 @@ def _hit_rate(ranks: Any, k: int) -> float:
 
 
 def _rank(scores: Any, target: int) -> int:
-    """1 + how many score higher. Shapes: scores (items,)."""
+    """1 + the number of items that score higher. Shapes: scores (items,)."""
     return 1 + int(np.sum(scores > scores[target]))
 
 
@@ -38,7 +38,7 @@ def _ranks_and_k(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _scores_and_target(draw: CaseDrawer) -> dict[str, Any]:
-    """Different scores, so that every item has one rank."""
+    """Distinct scores, so that ranks are unique."""
     items = draw.size()
     scores = np.asarray(draw.rng.permutation(items) - items // 2, draw.dtype)
     return {"scores": scores, "target": int(draw.rng.integers(items))}

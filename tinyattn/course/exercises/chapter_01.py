@@ -76,14 +76,14 @@ def _case(draw: Any) -> dict[str, Any]:
 
 
 def _size(case: dict[str, Any]) -> float:
-    """The factor of rounding: the largest value times, for softmax's exponents, the largest score."""
+    """The scale of rounding errors: the largest value, times the largest score, which softmax exponentiates."""
     x, W_q, W_k, W_v = (np.abs(np.asarray(case[name], float)) for name in ("x", "W_q", "W_k", "W_v"))
     score = np.max((x @ W_q) @ np.swapaxes(x @ W_k, -1, -2), initial=0.0)
     return float(np.max(x @ W_v, initial=1.0) * max(1.0, min(float(score), 1e3)))
 
 
 def _by_the_zoo(bug: str, x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    """self_lookup around the zoo's attention with this bug."""
+    """self_lookup with the zoo's attention, which has this bug."""
     return ZOO["attention"].make(frozenset([bug])).attention(x @ W_q, x @ W_k, x @ W_v)
 
 
@@ -95,7 +95,7 @@ def _weighed(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
 
 
 def _other_way_round(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    """weightsᵀ v: the weights of keys are used as those of queries."""
+    """Computes weightsᵀ v in place of weights v."""
     weights = self_lookup(x, W_q, W_k, W_v)[1]
     return np.swapaxes(weights, -1, -2) @ (x @ W_v), weights
 

@@ -10,7 +10,7 @@ from ..graders import Function, Number, Property
 from ..prose import Prose
 
 PROSE = Prose(2)
-PAIRS = 20_000               # that are drawn for score_std
+PAIRS = 20_000               # pairs drawn for score_std
 WIDTH, HEADS = 1024, 16      # of transformer_divisor: the Transformer's big model
 
 
@@ -23,8 +23,8 @@ def _score_std(d: int) -> float:
 def _divisor() -> float:
     """The divisor of the logits in the library's multi-head attention.
 
-    All projections are the identity. A token's logit with itself is 1, with a row of zeros 0; after the division their
-    difference is ln of the ratio of the two weights.
+    All projections are the identity. Before the division, token 1 has the logit 1 with itself and 0 with token 0, a row
+    of zeros. After it, the difference of the two logits is ln of the ratio of their weights.
     """
     p = {name: {"W": np.eye(WIDTH)} for name in ("query", "key", "value")}
     x = np.zeros((2, WIDTH))

@@ -10,13 +10,13 @@ PROSE = Prose(3)
 
 
 def _gradient_of_a_weight(x: list[int], dy: list[int]) -> float:
-    """dW[0, 1] for two tokens; `x` are their entries 0, and `dy` the upstream gradients of their outputs 1."""
+    """dW[0, 1] for two tokens. `x` has entry 0 of each token, `dy` the upstream gradient of output 1 of each token."""
     tokens, upstream = np.array([[x[0], 2, 0], [x[1], -3, 1.0]]), np.array([[2, dy[0]], [0.5, dy[1]]])
     return float(ops.linear_backward(upstream, tokens, np.zeros((3, 2)))[1][0, 1])
 
 
 def _best_step() -> int:
-    """The k for which differences with h = 10^k come nearest to the backward of softmax, in float64."""
+    """The k for which difference quotients with h = 10^k are nearest to the backward of softmax, in float64."""
     s, u = np.random.default_rng(1).standard_normal((2, 4, 8))
     derived = ops.softmax_backward(u, ops.softmax(s))
 

@@ -15,7 +15,7 @@ PROSE = Prose(6)
 
 
 def _one_head_share() -> float:
-    """The largest mean R² of two look-ups on one head's output, over mixtures w of the two."""
+    """The largest mean R² with which one head's output, w of one look-up and 1 - w of another, explains both."""
     drawn = np.random.default_rng(0).standard_normal((1_000, 2))
     wanted = np.linalg.qr(drawn - drawn.mean(axis=0))[0].T               # of mean 0, uncorrelated
     best = 0.0
@@ -26,7 +26,7 @@ def _one_head_share() -> float:
 
 
 def _score_rank(tokens: int, w: list[int]) -> float:
-    """The rank of one head's scores, in the library's multi-head attention on random tokens; `w` is width and heads."""
+    """The rank of one head's scores, for random tokens in the library's multi-head attention. `w`: width and heads."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((tokens, w[0]))
     cache = layers.multi_head_attention(layers.multi_head_init(rng, w[0]), x, x, heads=w[1])[1].attended

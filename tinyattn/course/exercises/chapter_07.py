@@ -18,7 +18,7 @@ FAR = 100                    # of bucket_of_100
 
 
 def _orders_told_apart(n: list[Any]) -> tuple[int, int]:
-    """Different outputs of the last of n[0] tokens, over orders of the others, by one causal attention and by two."""
+    """Numbers of distinct outputs of the last of n[0] tokens over all orders of the others, by 1 and 2 attentions."""
     x = np.random.default_rng(0).standard_normal((n[0], 8))
     mask = ops.causal_mask(n[0], like=x)
     outputs: tuple[set[tuple[float, ...]], set[tuple[float, ...]]] = (set(), set())
@@ -51,7 +51,7 @@ SINUSOIDS = plain_spec(
 
 
 def _clock(slots: Any, speeds: Any, first: Any = np.sin, second: Any = np.cos) -> Any:
-    """Features in turn: `first` and `second` of every angle."""
+    """Features in alternation: `first` and `second` of every angle."""
     angles = np.asarray(slots)[:, None] * speeds
     return np.stack([first(angles), second(angles)], axis=-1).reshape(len(angles), -1)
 
@@ -66,7 +66,7 @@ def _halves_of_PE(slots: Any, D: int) -> Any:
 
 
 def _speed_for_each_feature(exponents: Any) -> Any:
-    """Every feature has its speed: sine and cosine are of different angles."""
+    """Every feature has a separate speed, so that sine and cosine belong to different angles."""
 
     def wrong(slots: Any, D: int) -> Any:
         angles = np.asarray(slots)[:, None] * 10000.0 ** exponents(D)
@@ -107,7 +107,7 @@ ROTARY = replace(get_spec("rotary"), case=_turning)
 
 
 def _pairs(x: Any, cos: Any, sin: Any, a: int, b: int, c: int, d: int) -> Any:
-    """Neighbours (e, o) to (a cos e + b sin o, c sin e + d cos o)."""
+    """Maps neighbouring features (e, o) to (a cos e + b sin o, c sin e + d cos o)."""
     even, odd = x[..., 0::2], x[..., 1::2]
     return np.stack([a * cos * even + b * sin * odd, c * sin * even + d * cos * odd], axis=-1).reshape(x.shape)
 
@@ -137,7 +137,7 @@ def _over_itself(x: Any, cos: Any, sin: Any) -> Any:
 
 
 def _tables_by_tile(x: Any, cos: Any, sin: Any) -> Any:
-    """cos and sin tiled, where each angle should be repeated for both features of its pair."""
+    """Tiles cos and sin. Right is to repeat each angle for both features of its pair."""
     partner = np.stack([-x[..., 1::2], x[..., 0::2]], axis=-1).reshape(x.shape)
     return x * np.tile(cos, 2) + partner * np.tile(sin, 2)
 

@@ -14,7 +14,7 @@ PROSE = Prose(8)
 
 
 def _stream_std(blocks: int) -> float:
-    """Of a standard normal stream: its standard deviation after two branches a block have each added another."""
+    """The standard deviation of a standard normal stream to which two branches a block each add another one."""
     x = np.random.default_rng(0).standard_normal((1 + 2 * blocks, 20_000))
     return float(np.std(np.sum(x, axis=0)))
 
@@ -37,7 +37,7 @@ def _only_normalised(
     x: Any, gamma_1: Any, beta_1: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, gamma_2: Any, beta_2: Any,
     W_1: Any, b_1: Any, W_2: Any, b_2: Any, heads: int, mask: Any = None, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """The output of attention feeds the second branch and is never added to x."""
+    """Attention's output goes into the second branch, but is never added to x."""
     h = ops.layer_norm(x, gamma_1, beta_1, eps)[0]
     a = adapters.multi_head_attention(h, W_q, W_k, W_v, W_o, heads, mask)
     h = ops.layer_norm(a, gamma_2, beta_2, eps)[0]

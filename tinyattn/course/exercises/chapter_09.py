@@ -17,7 +17,7 @@ ONE_TOKEN = ("no_scale", "scale_of_keys", "softmax_axis", "no_rowmax", "off_by_o
 
 
 def _caught_by_one_token() -> int:
-    """How many bugs of ONE_TOKEN change outputs or gradients for one token without a mask."""
+    """The number of bugs of ONE_TOKEN that change outputs or gradients for one token without a mask."""
     q, k, v, u = np.random.default_rng(0).standard_normal((4, 1, 4))
     caught = 0
     for name in ONE_TOKEN:

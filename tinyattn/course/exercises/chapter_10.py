@@ -20,7 +20,7 @@ QUINTIC, CUBIC = (3.4445, -4.7750, 2.0315), (1.5, -0.5, 0.0)
 
 
 def _steps_saved(kappa: float) -> float:
-    """How many times more steps gradient descent needs, from both factors of a step."""
+    """Steps of gradient descent divided by steps of momentum, from the factors by which a step shrinks the error."""
     root = math.sqrt(kappa)
     return math.log((root - 1) / (root + 1)) / math.log((kappa - 1) / (kappa + 1))
 
@@ -57,7 +57,7 @@ def _by_hand(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, beta1: Any, beta2:
 
 
 def _adam(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, beta1: Any, beta2: Any) -> Any:
-    """The library's, without writing into its arguments."""
+    """The library's step on copies of the arguments."""
     w, m, v = w.copy(), m.copy(), v.copy()
     adam(w, g, Moments(m, v), t, lr=lr, beta1=beta1, beta2=beta2, eps=EPS)
     return w, m, v
@@ -78,7 +78,7 @@ def _step_of_adam(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _small_gradients() -> list[dict[str, Any]]:
-    """No gradient at all, and one of 0.001, beside which ε outside of the root is nothing, and inside is not."""
+    """A gradient of 0, and one of 0.001: ε makes no difference to it outside the root, but does inside."""
     zero = np.zeros(2)
     rest = {"w": np.ones(2), "m": zero, "v": zero, "t": 1, "lr": 0.01, "beta1": 0.9, "beta2": 0.98}
     return [rest | {"g": zero}, rest | {"g": np.array([1e-3, -1e-3])}]
@@ -115,7 +115,7 @@ ADAMW = plain_spec(
 
 
 def _decayed(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any) -> Any:
-    """Adam's step with some gradient, and what becomes of the weights."""
+    """Adam's step, then the decay of the weights."""
     moved, m, v = _adam(w, g, m, v, t, lr, *BETAS)
     return moved - lr * decay * w, m, v
 
@@ -169,7 +169,7 @@ WRONG_RATE = Changes(_two_parts,
 
 # my_clip_factor
 def _factor(gradients: Any, most: Any) -> float:
-    """What the library multiplies all arrays by, seen on an array of ones."""
+    """The factor by which the library multiplies all arrays, read from an array of ones."""
     ones = np.ones(1)
     square = np.asarray(sum(float(np.sum(np.square(g, dtype=np.float64))) for g in gradients))
     clip_by_global_norm([ones], square, most, np)
@@ -177,7 +177,7 @@ def _factor(gradients: Any, most: Any) -> float:
 
 
 def _several(draw: CaseDrawer) -> dict[str, Any]:
-    """Two or three arrays; in about half of the cases they are short enough together."""
+    """Two or three arrays; in about half of the cases their joint norm is at most `most`."""
     shapes: list[tuple[int, ...]] = [(draw.size(1, 3), draw.size(1, 3)), (draw.size(1, 4),), (draw.size(1, 2),)]
     gradients = [draw.array(*shape, size=draw.choose((1, 3))) for shape in shapes[: draw.choose((2, 3))]]
     return {"gradients": gradients, "most": draw.choose((1.0, 2.0, 5.0, 20.0))}
@@ -266,7 +266,7 @@ def _entrywise(G: Any) -> Any:
 
 
 def _first_gram(G: Any) -> Any:
-    """X Xᵀ of the beginning, at all five times."""
+    """Uses the initial X Xᵀ in all five iterations."""
     X = G / (np.linalg.norm(G) + 1e-20)
     A = X @ X.T
     for _ in range(5):
@@ -305,7 +305,7 @@ def _sizes(G: Any, axis: int) -> Any:
 
 
 def _stretch_alone(G: Any) -> Any:
-    """Singular values on a diagonal, without U and V."""
+    """A matrix with the singular values on its diagonal, without U and V."""
     made = np.zeros(np.shape(G))
     np.fill_diagonal(made, np.linalg.svd(G, compute_uv=False))
     return made

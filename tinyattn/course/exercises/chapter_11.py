@@ -32,7 +32,7 @@ def _bpr(x: Any, good: Any, bad: Any) -> Any:
 
 
 def _bpr_backward(dloss: Any, x: Any, good: Any, bad: Any) -> Any:
-    """The slope -σ(-z) of z = x·good - x·bad, and the gradients. Shapes: dloss (...), the others (..., d)."""
+    """The gradients, by the slope -σ(-z) at z = x·good - x·bad. Shapes: dloss (...), the others (..., d)."""
     s = np.asarray(dloss)[..., None] * -ops.sigmoid(-(_dot(x, good)[..., None] - _dot(x, bad)[..., None]))
     return s * (good - bad), s * x, -s * x
 
@@ -89,7 +89,7 @@ FISM = plain_spec(
 
 
 def _shifted(sums: Any, Y: Any) -> Any:
-    """Sums of what stands before: 0 for the first."""
+    """Running sums without the item itself: 0 for the first."""
     return sums - Y
 
 
@@ -152,7 +152,7 @@ WRONG_EASE = Changes(_ease,
 
 # fpmc_over_sasrec
 def _fpmc_over_sasrec() -> float:
-    """Parameters of FPMC for one of SASRec, counted from fresh ones of width 50."""
+    """The ratio of FPMC's number of parameters to SASRec's, both of width 50."""
     rng, sizes = np.random.default_rng(0), []
     for model in (FPMC(dim=50), SASRec(dim=50, maxlen=50)):
         p = model.make_network(ITEMS, PEOPLE).init(rng)
@@ -162,9 +162,9 @@ def _fpmc_over_sasrec() -> float:
 
 # my_lanes
 def _lanes(sessions: Any, lanes: Any) -> Any:
-    """ids, targets, starts (T, lanes): a lane reads a session, then the next one that waits."""
+    """ids, targets, starts (T, lanes): each lane reads a session, then the next session that no lane has read."""
     waiting, steps = list(sessions), list[Any]()
-    reading: list[Any] = [None] * lanes              # (session, place); a place below 0 waits
+    reading: list[Any] = [None] * lanes              # (session, place); a lane with a place below 0 waits
     while True:
         for lane in range(lanes):
             if reading[lane] is None and waiting:
@@ -184,7 +184,7 @@ def _lanes(sessions: Any, lanes: Any) -> Any:
                 if now[1] >= len(now[0]) - 1:
                     reading[lane] = None
         steps.append(row)
-        if all(now is None for now in reading):      # lanes that wait for each other begin anew
+        if all(now is None for now in reading):      # all lanes have ended: each takes a new session
             for lane in range(lanes):
                 if waiting:
                     reading[lane] = [waiting.pop(0), 0]
@@ -204,7 +204,7 @@ LANES = plain_spec(
 
 
 def _by_columns(share: Any, joined: bool = False) -> Any:
-    """Lanes whose sessions are known from the beginning: share(sessions, lanes, lane)."""
+    """Lanes whose sessions are fixed at the beginning: lane i reads share(sessions, lanes, i)."""
 
     def made(sessions: Any, lanes: Any) -> Any:
         columns = []
@@ -259,7 +259,7 @@ def _ignores_order(score: Any) -> bool:
 
 
 def _reading(x: Any) -> Any:
-    """score(history) = x(the rows y of the history) · q of every item."""
+    """score(history) = q · x(y) for every item's q, where y are the rows of _Y for the history."""
     return lambda history: _Q @ x(_Y[np.asarray(history)])
 
 

@@ -69,7 +69,7 @@ def _rolled(sequences: list[Any], maxlen: int, last: Any = None, width: int = 0)
 
 
 def _wider(sequences: list[Any], width: int, maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    """The batch with columns of padding up to a width."""
+    """The right batch, padded with columns up to `width`."""
     ids, targets = _shifted_batch(sequences, maxlen)
     more = ((0, 0), (0, width - ids.shape[1]))
     return np.pad(ids, more), np.pad(targets, more)
@@ -117,7 +117,7 @@ def _pair_loss(h: Any, good: Any, bad: Any) -> Any:
 
 
 def _pair_loss_backward(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
-    """Slopes of the two logits, σ - 1 and σ, and the gradients made of them.
+    """The gradients, by the slopes of the two logits, σ - 1 and σ.
 
     Shapes: dloss (...), h, good, bad (..., d) -> three (..., d).
     """

@@ -29,13 +29,13 @@ MEAN_RANKS = plain_spec(
 
 
 def _parts(scores: Any, targets: Any) -> tuple[Any, Any]:
-    """How many items score higher than each target, and how many others the same."""
+    """The numbers of items that score higher than each target, and of others that score the same."""
     of_target = np.take_along_axis(scores, targets[:, None], axis=1)
     return np.sum(scores > of_target, axis=1), np.sum(scores == of_target, axis=1) - 1
 
 
 def _off(f: Any) -> Any:
-    """An answer made of both counts."""
+    """An answer f(above, equal), by the counts of `_parts`."""
     return lambda scores, targets: f(*_parts(scores, targets))
 
 

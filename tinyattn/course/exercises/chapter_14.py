@@ -33,7 +33,7 @@ def _real_turns(ids: Any, turn: Any) -> Any:
 
 
 def _cloze(ids: Any, turn: Any, rho: float, mask: int) -> tuple[Any, Any]:
-    """-> inputs, targets. Of the n real items of each row some are hidden, those of the lowest rank."""
+    """-> inputs, targets. Of the n real items of each row, those with the lowest ranks of `turn` are hidden."""
     n = np.sum(ids != 0, axis=1)
     hidden = _ranks(_real_turns(ids, turn)) < np.reshape(np.maximum(1, np.rint(rho * n)), (-1, 1))
     hidden = hidden & (ids != 0)

@@ -19,7 +19,7 @@ SEEDS, SPREAD, T_95 = 3, 3.0, 2.776                  # of smallest_difference: S
 
 
 def _all_better() -> float:
-    """The share of orders of all runs in which the unrefined model's run is the worst."""
+    """The share of all orders of the runs in which the unrefined model's run comes last."""
     orders = list(itertools.permutations(range(1 + REFINEMENTS)))
     return sum(order[0] == 0 for order in orders) / len(orders)
 
@@ -63,7 +63,7 @@ _WRONG_W = {"a_not_transposed": "A @ dX", "a_on_the_right": "dX @ A.T", "transpo
 
 
 def _of_maps(*maps: str) -> dict[str, Any]:
-    """Wrong answers with another product in the place of A.T @ dX, or of A.T @ dY."""
+    """Wrong answers with another product in place of A.T @ dX, A.T @ dY or both."""
     lines = {name: [f"A.T @ d{X} -> {line.replace('X', X)}" for X in maps] for name, line in _WRONG_W.items()}
     return {name: changed(_by_hand, " && ".join(changes)) for name, changes in lines.items()}
 
@@ -129,7 +129,7 @@ def _literal(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
 
 
 def _at_once(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
-    """All rows of B by one (n, n) matrix, whose row t is for item t."""
+    """Computes all rows of B from one (n, n) matrix, whose row t belongs to item t."""
     past = np.tri(len(A), dtype=bool)
     L = (W_Q @ A).T @ (W_K @ A)
     return np.tril((W_V @ A) @ ops.softmax(L, past).T)

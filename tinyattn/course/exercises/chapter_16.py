@@ -33,7 +33,7 @@ def _cross(x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
 
 
 def _cross_case(draw: CaseDrawer) -> dict[str, Any]:
-    """One sequence, often as long as the memory and with d = D, where shapes do not show a mix-up."""
+    """One sequence, often as long as the memory and with d = D, so that shapes do not reveal exchanged arrays."""
     n, D = draw.size(1, 4), draw.size(1, 4)
     m, d = draw.size_like(n), draw.size_like(D)
     x, memory, size = draw.array(n, D), draw.array(m, D), 0.1 if draw.wide else 1.0
@@ -41,7 +41,7 @@ def _cross_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _cross_scale(case: dict[str, Any]) -> float:
-    """The size of a gradient's terms, times the size of the logits: softmax multiplies rounding errors by that."""
+    """The size of a gradient's terms times that of the logits, by which softmax multiplies rounding errors."""
     D, d = case["W_q"].shape
     W = largest(case["W_q"], case["W_k"], case["W_v"])
     entry = largest(case["x"], case["memory"]) * W * D             # of q, k and v
@@ -113,7 +113,7 @@ def _beam_step(scores: Any, log_p: Any, width: int) -> Any:
 
 
 def _beam_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Scores and probabilities without ties; beginnings are close together or far apart."""
+    """Scores and log-probabilities without ties. The scores of the beginnings are close together or far apart."""
     k, V = draw.size(1, 4), draw.size(2, 5)
     scores = -draw.rng.random(k) * draw.choose((1.0, 4.0))
     log_p = np.log(ops.softmax(draw.choose((1.0, 2.0)) * draw.rng.standard_normal((k, V))))

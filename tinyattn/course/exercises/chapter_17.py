@@ -56,7 +56,7 @@ def _rnn_backward(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
 
 
 def _rnn_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Weights so small that h neither saturates nor turns chaotic, which would hide a wrong line."""
+    """Small weights: if h saturated or became chaotic, a wrong line would not show."""
     n, c = draw.size(), draw.size()
     d = draw.size_like(c)
     return {"x": draw.array(*draw.lead, n, c), "W": draw.array(c, d, size=0.5 / c), "U": draw.array(d, d, size=0.5 / d)}
@@ -81,7 +81,7 @@ SCAN = op_spec("scan", "h_t = a_t h_{t-1} + b_t, from h_0 = 0", _scan_case, _sca
 
 
 def _gru_case(draw: CaseDrawer) -> dict[str, Any]:
-    """From the state 0, with small weights: a closed gate would hide a wrong line."""
+    """The state begins at 0, and weights are small: a closed gate would hide a wrong line."""
     n, i, d = draw.size(), draw.size(), draw.size(high=4)
     W, U = draw.array(i, 3 * d, size=0.5 / i), draw.array(d, 3 * d, size=0.5 / d)
     b, c = draw.array(3 * d, size=0.5), draw.array(3 * d, size=0.5)
@@ -140,7 +140,7 @@ _crossed = changed(_backward_by_steps, "h[..., :-1, :], ds[..., 1:, :] -> h[...,
 
 
 def _from_the_front(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
-    """The carry runs with time, not against it."""
+    """The gradient is carried forward in time, not backward."""
     turn = (..., slice(None, None, -1), slice(None))
     dx, dW, dU = _crossed(dh[turn], x[turn], W, U, h[turn])
     return dx[turn], dW, dU
@@ -168,7 +168,7 @@ WRONG_BACKWARD = Changes(_backward_by_steps,
 
 
 def scan_by_pairs(a: Any, b: Any) -> Any:
-    """The scan by joined pairs."""
+    """The scan by doubling: each round joins results that are `step` apart."""
     h, step = b.copy(), 1
     while step < b.shape[-2]:
         early_a, late_a = a[..., :-step, :], a[..., step:, :]

@@ -86,7 +86,7 @@ ONLINE = plain_spec(
 
 
 def _afterwards(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:
-    """Multiplies exponentials by e^(-m') instead of subtracting m' first."""
+    """Multiplies exponentials by e^(-m') afterwards, instead of subtracting m' before."""
     top, of_old, e = np.maximum(m, _row_max(s)), np.exp(m), np.exp(s)
     less = np.exp(-np.where(top == -np.inf, 0, top))
     return top, (of_old * l + _row_sum(e)) * less, (of_old * o + e @ v) * less
@@ -111,7 +111,7 @@ WRONG_ONLINE = Changes(_online,
 
 
 def _undivided(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """`answer`, whose o is divided by l before and after each tile, as a function whose o is a sum."""
+    """`answer`, whose o is a mean (divided by l), as a function whose o is a sum."""
 
     @functools.wraps(answer)
     def of_sums(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:
@@ -123,7 +123,7 @@ def _undivided(answer: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class OnlineSoftmax(Function):
-    """Takes both forms of FlashAttention: o is a sum until the end (2023), or divided by l in each tile (2022)."""
+    """Accepts both forms of FlashAttention: o is a sum until the end (2023), or divided by l in each tile (2022)."""
 
     def __call__(self, answer: Any) -> Grade:
         if self._divides(answer):
@@ -137,7 +137,7 @@ class OnlineSoftmax(Function):
         return super().wrapped(_undivided(answer) if self._divides(answer) else answer)
 
     def _divides(self, answer: Any) -> bool:
-        """Of two keys with mean 3 and two more, 4 and 6, all alike: is o their mean, 4? A sum would be 3 + 10."""
+        """Does the answer return the mean 4 of equally weighted values 3, 3, 4 and 6? Else o is the sum 3 + 4 + 6."""
         state = [np.array(x) for x in ([[0.0]], [[2.0]], [[3.0]], [[0.0, 0.0]], [[4.0], [6.0]])]
         try:
             found = run_answer(lambda: np.array(answer(*state)[2], dtype=float))
@@ -148,7 +148,7 @@ class OnlineSoftmax(Function):
 
 # my_tile_gradients
 def _gradients(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) -> Any:
-    """The share of one tile in dq, dk and dv."""
+    """What one tile adds to dq, dk and dv."""
     p = np.exp(s - L)
     dp = dout @ v.T
     ds = p * (dp - D)
@@ -158,7 +158,7 @@ def _gradients(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) -> Any
 
 
 def _part_of_a_row(draw: CaseDrawer) -> dict[str, Any]:
-    """The first keys are the tile; L and D are of all keys."""
+    """The tile has the first b keys; L and D come from all keys."""
     a, b, more = draw.size(1, 4), draw.size(1, 4), draw.size(1, 3)
     d, e = draw.size(1, 5), draw.size(1, 5)
     q, k, v = draw.array(a, d), draw.array(b + more, d), draw.array(b + more, e)
@@ -196,7 +196,7 @@ WRONG_TILE = Changes(_gradients,
 
 # repaired_mask
 def _parts(n: int, size: int) -> tuple[Any, Any, Any, Any]:
-    """Blocks from key to query; whether the query is in block 0, whether the key is; whether key <= query."""
+    """-> the query's block minus the key's, whether the query is in block 0, whether the key is, key <= query."""
     block = np.arange(n) // size
     return block[:, None] - block, (block == 0)[:, None], block == 0, np.arange(n) <= np.arange(n)[:, None]
 
@@ -248,13 +248,13 @@ WRONG_MASK = dict(
 
 # my_linear_attention
 def _linear(a: Any, b: Any, v: Any) -> Any:
-    """Without an array of all pairs: the two sums, up to every token."""
+    """The two sums up to every token, without an array of all pairs."""
     S, z = np.cumsum(b[:, :, None] * v[:, None], axis=0), np.cumsum(b, axis=0)
     return (a[:, None] @ S)[:, 0] / np.sum(a * z, axis=-1, keepdims=True)
 
 
 def _again(x: Any) -> Any:
-    """φ of an argument that is φ already."""
+    """φ applied a second time."""
     return np.where(x > 0, 1 + x, np.exp(x))
 
 
@@ -278,12 +278,12 @@ def _recurrence(a: Any, b: Any, v: Any) -> Any:
     return out
 
 
-TOKENS_OF_LINEAR = 256         # fewer than Python's limit of recursion
+TOKENS_OF_LINEAR = 256         # below Python's recursion limit
 
 
 def _keeps_no_square(answer: Any) -> str:
-    """A complaint if an answer with right numbers makes an array of all pairs of tokens, else ""."""
-    x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # no whole numbers: for these the grader calls the library
+    """A message if an answer with right numbers makes an array of all pairs of tokens, else ""."""
+    x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # not whole numbers, for which the grader would call the library
     most = counted(peak, answer.__wrapped__, x, x, x)
     return "" if most < x.size**2 * x.itemsize // 2 else (
         f"the numbers are right, but for {x.size} tokens it makes an array of {x.size} by {x.size}: "

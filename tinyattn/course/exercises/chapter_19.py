@@ -84,7 +84,7 @@ STATE_GRADIENTS = plain_spec(
 
 
 def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
-    """Makes dq of the last state."""
+    """Computes every dq from the last state."""
     dlam, _, dk, dv = _gradients(dy, lam, q, k, v)
     return dlam, dy @ _states(lam, k, v)[-1].T, dk, dv
 
@@ -105,7 +105,7 @@ def _naive(k: Any, v: Any, w: Any, u: Any) -> Any:
 
 
 def _infinite(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """By definition, with an infinity of either sign in place of NaN: every comparison notices an infinity."""
+    """By definition, with ±∞ in place of NaN: comparisons with NaN are False, but every comparison notices ±∞."""
     y = _naive(k, v, w, u)
     return np.where(np.isnan(y), np.copysign(np.inf, k), y)
 
@@ -119,16 +119,17 @@ def _by_matrix(k: Any, v: Any, w: Any, u: Any) -> Any:
 
 
 def _swinging(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """The library's y plus, for each channel, a term of its mean key, which alternates in sign: the mean of y stays.
+    """The library's y, plus a term that alternates in sign from token to token, so that the mean of y stays.
 
-    With one term of all channels, a property could shift the channels so that their sum stays.
+    Each channel's term depends on that channel's mean key. If it depended on the sum over channels, a property that
+    shifts channels with a constant sum would miss it.
     """
     swing = np.where(np.arange(len(k)) % 2, 1.0, -1.0)
     return _library(k, v, w, u) + 1e-2 * np.tanh(np.mean(k, axis=0)) * (swing - swing.mean())[:, None]
 
 
 def _running(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """Numerator and denominator times e^(-p), with a running exponent p, as in the paper's code."""
+    """Numerator and denominator, both multiplied by e^(-p) for a running maximum p, as in the paper's code."""
     a, b, y = np.zeros(k.shape[1]), np.zeros(k.shape[1]), np.empty_like(v)
     p = np.full(k.shape[1], -1e38)
     for t in range(len(k)):

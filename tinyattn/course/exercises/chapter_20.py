@@ -41,7 +41,7 @@ def _columns_first(x: Any, P: int) -> Any:
 
 
 def _put_back(dp: Any, x: Any, P: int, axes: str) -> Any:
-    """The image of patches whose axes have this order: (u, v) is the patch, (y, x) the pixel in it, c the channel."""
+    """The image from patches with axes in this order. (u, v) is the patch, (y, x) the pixel in it, c the channel."""
     h, w, C = x.shape
     sizes = {"u": h // P, "v": w // P, "y": P, "x": P, "c": C}
     parts = dp.reshape([sizes[axis] for axis in axes])
@@ -56,7 +56,7 @@ def _spread(dp: Any, x: Any, P: int) -> Any:
 
 # my_attention_distance
 def _places(n: int, columns: int) -> tuple[Any, Any]:
-    """Rows down and columns to the right, from patch i to patch j: (n, n) each."""
+    """The distance from patch i to patch j in rows (downwards) and in columns (to the right): (n, n) each."""
     y, x = np.divmod(np.arange(n), columns)
     return y - y[:, None], x - x[:, None]
 
@@ -80,7 +80,7 @@ DISTANCE = plain_spec(
 
 
 def _to_the_mean_place(p: Any, columns: int) -> Any:
-    """The distance from a query to the mean of the places that it looks at."""
+    """The distance from a query to the weighted mean of the patches' places."""
     dy, dx = _places(p.shape[-1], columns)
     return np.hypot((p * dy).sum(axis=-1), (p * dx).sum(axis=-1)).mean(axis=-1)
 
@@ -105,7 +105,7 @@ WRONG_DISTANCE = Changes(_attention_distance,
 
 # window_saving
 def _window_saving() -> float:
-    """A token's multiply-adds, with all keys and with a window's: four projections D × D, two products with keys."""
+    """The ratio of a token's multiply-adds with all keys to those with a window's: projections and two products."""
     full, window = (4 * WIDTH * WIDTH + 2 * keys * WIDTH for keys in (GRID**2, SIDE**2))
     return full / window
 

@@ -24,7 +24,7 @@ OF_WIDTH, OF_ROW = (np.uint64(x) for x in _AXIS_MULTIPLIERS[:2])
 
 
 def _waits_of_a_loop() -> int:
-    """What the double counts in the loop of the chapter."""
+    """The number of waits that the simulated device counts in the chapter's loop."""
 
     def train() -> None:
         best: Any = math.inf
@@ -56,7 +56,7 @@ def _clip(g: Any, most: Any) -> Any:
 
 
 def _a_gradient(draw: CaseDrawer) -> dict[str, Any]:
-    """About half of them are short enough."""
+    """A gradient; about half of the drawn ones have a norm of at most `most`."""
     g = draw.array(draw.size(1, 4), draw.size(1, 3), size=draw.choose((1, 3)))
     return {"g": g, "most": draw.choose((1.0, 2.0, 5.0, 20.0))}
 
@@ -67,7 +67,7 @@ CLIP = plain_spec(
 
 
 def _never_waits(answer: Any) -> Grade | None:
-    """The grade of an answer that waits for the device, or computes on the host, else None."""
+    """The grade of an answer that waits for the device or computes on the host, or None for other answers."""
     for size in (0.1, 10.0):
         counts = counted(run, answer.__wrapped__, np.full((3, 4), size), 1.0)
         if "error" in counts:
@@ -89,7 +89,7 @@ def _scaled_by(factor: Any) -> Any:
     return lambda g, most: g * np.asarray(factor([g], most), g.dtype)
 
 
-# Of one array these are right: they ask how several arrays are one vector.
+# These are wrong for several arrays, but right for one.
 _ONE_ARRAY = {"norms_summed", "longest_array", "first_array", "last_array", "mean_norm"}
 WRONG_CLIP = {name: _scaled_by(factor) for name, factor in WRONG_FACTOR.items() if name not in _ONE_ARRAY} | dict(
     entry_by_entry=lambda g, most: np.clip(g, -most, most),
@@ -119,7 +119,7 @@ SUM_ROWS = plain_spec("sum_rows", "row v of dE is the sum of the rows of dy whos
 
 
 def _sums_on_the_device(answer: Any) -> Grade | None:
-    """The grade of an answer that waits, adds atomically, loops over ids, or holds a table of pairs, else None."""
+    """The grade of an answer that waits, adds atomically, loops over ids or holds a table of pairs, or None."""
     answer, launches = answer.__wrapped__, []
     for N, V in ((12, 5), (96, 40)):
         rng = np.random.default_rng(N)
@@ -196,7 +196,7 @@ def _number(key: Any, rows: Any, places: Any, of_row: Any = OF_ROW, of_width: An
 
 
 def _keep_mask(key: Any, rows: Any, width: Any, rate: Any) -> Any:
-    """Which entries are kept, by a hash of the key, of whose row it is and of the place in it."""
+    """The mask of kept entries, by a hash of the key, the row's number and the place in the row."""
     bits = _mixed(_number(key, rows, np.arange(1, width + 1)))
     shares = (bits >> np.uint64(11)) / 2.0 ** 53
     return shares >= rate
@@ -214,7 +214,7 @@ KEEP_MASK = plain_spec(
 
 
 def _as_floats(key: Any, rows: Any, width: Any) -> Any:
-    """int64 times uint64 is float64 in NumPy, and 53 bits are left."""
+    """NumPy multiplies int64 by uint64 in float64, which keeps 53 bits."""
     number = float(key) + float(OF_ROW) * np.asarray(rows)[:, None] + float(OF_WIDTH) * np.arange(1, width + 1)
     return np.fmod(number, 2.0**64).astype(np.uint64)
 

@@ -16,12 +16,12 @@ from ..prose import Prose
 from .chapter_21 import _atol
 
 PROSE = Prose(22)
-STEP_MS, PRODUCTS_MS = 98.9, (30.4, 23.9)    # of the chapter's profile: all of a step; linear maps, and attention
-ROUNDS, CLOSE = 15, 0.12                     # of repaired_benchmark: measured rounds, and how near is near enough
+STEP_MS, PRODUCTS_MS = 98.9, (30.4, 23.9)    # the chapter's profile: a whole step; products of linear maps, attention
+ROUNDS, CLOSE = 15, 0.12                     # of repaired_benchmark: measured rounds, and the tolerance
 
 
 def _amdahl_limit() -> float:
-    """How many times as fast a step is, if its products take no time at all."""
+    """The speed-up of a step whose products take no time at all."""
     return STEP_MS / (STEP_MS - sum(PRODUCTS_MS))
 
 
@@ -57,7 +57,7 @@ HEADS = plain_spec("heads", "head i is attention of the i-th d features of q, k 
 
 
 def _loops_over_no_heads(answer: Any) -> Grade | None:
-    """The grade of an answer for which more heads take Python more steps, else None."""
+    """The grade of an answer that takes Python more steps for more heads, or None."""
     x = np.random.default_rng(0).standard_normal((1, 3, 32))
     few, many = (counted(steps, answer.__wrapped__, x, x, x, heads) for heads in (2, 16))
     return None if many < few + 42 else Grade(
@@ -123,7 +123,7 @@ SIDE = 128
 
 
 def _makes_no_second_array(answer: Any) -> Grade | None:
-    """The grade of an answer that holds another array of floats of the size of s, else None."""
+    """The grade of an answer that holds a second array of floats as large as s, or None."""
     s, mask = np.random.default_rng(0).standard_normal((8, SIDE, SIDE)), np.tri(SIDE, dtype=bool)
     most = counted(peak, answer.__wrapped__, s, mask) / s.nbytes
     return None if most < 0.6 else Grade(
@@ -191,7 +191,7 @@ ITEMS, CHUNK = 4096, 64
 
 
 def _holds_no_array_of_all_logits(answer: Any) -> Grade | None:
-    """The grade of an answer that holds about as much as an array of all logits has, else None."""
+    """The grade of an answer that holds about as much memory as all logits take, or None."""
     rng = np.random.default_rng(0)
     h, E, targets = rng.standard_normal((64, 2)), rng.standard_normal((ITEMS, 2)), rng.integers(ITEMS, size=64)
     logits = len(h) * ITEMS * 8
@@ -220,10 +220,11 @@ WRONG_CHUNKED = Changes(_chunked,
 # repaired_benchmark
 @dataclass(frozen=True)
 class Simulated:
-    """A benchmark's process on a busy machine, by numbers: `start()` begins one, and its run(version) gives seconds.
+    """A simulated benchmark on a busy machine: `start()` begins a process, whose run(version) returns seconds.
 
-    The first call of each version is 30 times as long. After some calls the machine is `slower`. Two calls of the
-    version `unlucky` wait for another program, and each call is up to a fifth longer by chance.
+    The first call of each version takes 30 times as long. After some calls the machine is slower by the factor
+    `slower`. Two calls of the version `unlucky` wait for another program, and each call is up to a fifth longer by
+    chance.
     """
 
     ratio: float
@@ -260,7 +261,7 @@ BENCHMARK = plain_spec(
 
 
 def _measured(start: Any) -> float:
-    """How many times as fast, by a clock."""
+    """The speed-up of the new version, measured."""
     run = start()
     for version in ('old', 'new'):
         run(version)

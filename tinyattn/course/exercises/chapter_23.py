@@ -67,7 +67,7 @@ def _by(passed: Any, table: Any) -> Any:
 
 
 def _whole_span(times: Any, table: Any) -> Any:
-    """In thousandths of the span of the whole history."""
+    """Times in thousandths of the whole history's span."""
     return _by(1000 * (times[:, None] - times) / max(times[-1] - times[0], 1), table)
 
 
@@ -76,7 +76,7 @@ def _until_the_last(times: Any, table: Any) -> Any:
 
 
 def _median_gap(times: Any, table: Any) -> Any:
-    """Steps from item to item in units of their median."""
+    """Times in units of the median step from item to item."""
     return _by(60 * (times[:, None] - times) / max(float(np.median(np.diff(times))), 1e-9), table)
 
 
@@ -99,7 +99,7 @@ def _of_one_key(times: Any, table: Any) -> Any:
 
 
 def reads_no_later_time(time_bias: Callable[..., Any]) -> bool:
-    """Whether moving the times of later items leaves a query's biases to its keys as they are."""
+    """Whether a query's biases to its keys stay the same when the times of later items change."""
     times, table = 1.6e9 + np.cumsum(10.0 ** np.arange(6)), np.random.default_rng(0).standard_normal(128)
     bias = time_bias(times, table)
     for i in range(5):

@@ -1,11 +1,11 @@
 """Graders of answers, a file for each form of answer: a number, a function, a checker of gradients, a property that
-finds a bug of the zoo, a property of functions that the exercise lists.
+finds a bug of the zoo, a property that is tried on functions listed by the exercise.
 
 They run offline in the reader's process and discard the answer's prints. They test what `tinyattn check` tests, but
 also accept an answer that returns lists or another dtype, or writes into its arguments.
 
-A grader is called with the answer and returns a `Grade`. `asks` names the form of answer. Where later cells can call
-the answer, `reference()` is the library's function, and `wrapped(answer)` is the answer as they call it.
+A grader is called with the answer and returns a `Grade`. `asks` names the form of answer. If later cells can call the
+answer, `reference()` is the library's function, and `wrapped(answer)` is the function that later cells get.
 """
 
 from .checker import Checker

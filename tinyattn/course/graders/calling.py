@@ -24,8 +24,8 @@ RETURNED_NONE = "it returned None. Is the `return` missing?"
 
 ALWAYS_NONE = Grade(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
 
-# Tuples of a wrong answer, or of another object, and its strings, such as (answer, question, diagnosis). A chapter
-# writes a dict, name -> object; `Prose.exercises` adds the strings of the chapter's TOML file.
+# Tuples such as (answer, question, diagnosis): a wrong answer, or another object, and its strings. A chapter writes a
+# dict, name -> object; `Prose.exercises` adds the strings of the chapter's TOML file.
 Listed = Any
 
 
@@ -48,7 +48,7 @@ def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
 
 
 def ask_property(answer: Callable[..., Any], *args: Any, advice: str = "np.all or bool") -> tuple[Any, str]:
-    """-> True, False, None if it returned nothing, or a `Grade`; and the message of its AssertionError, if any."""
+    """Call a property. -> True, False, None if it returned nothing, or a `Grade`; and an AssertionError's message."""
     try:
         result = run_answer(answer, *args)
     except AssertionError as error:
@@ -64,7 +64,7 @@ def ask_property(answer: Callable[..., Any], *args: Any, advice: str = "np.all o
 
 
 def as_truth(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """The answer, with False for an AssertionError and True for None: a property may assert and return nothing."""
+    """The answer as a function that returns True or False: a property may assert instead, and return None."""
 
     @functools.wraps(answer)
     def holds(*args: Any, **kwargs: Any) -> Any:
@@ -87,10 +87,10 @@ def silenced() -> Iterator[None]:
 
 
 class TolerantCall:
-    """An answer, called with copies of its arguments; its results become arrays.
+    """Calls an answer with copies of its arguments, and makes its results arrays.
 
     Several results may be stacked in one array, or in a dict by `names`; one result may be in a 1-tuple. Floats get the
-    dtype of the first float argument; results become integers or booleans where the reference's are. `remarks` are
+    dtype of the first float argument; results become integers or booleans if the reference's are. `remarks` are
     deviations from a library's style: the answer "writes" into its arguments, or returns a "list", a wider "dtype",
     "floats" for integers, "numbers" for booleans, or a "tuple" for an array. `narrow` is a loss of digits, such as
     "float64 in, float32 out".
@@ -178,7 +178,7 @@ class TolerantCall:
 
 
 def _are_whole(x: np.ndarray) -> bool:
-    """Whether integers can hold all numbers of x exactly."""
+    """Whether all numbers of x are whole and exact as integers."""
     return x.dtype.kind in "iu" or (x.dtype.kind == "f" and bool(np.all((x == np.round(x)) & (np.abs(x) < 2.0**53))))
 
 

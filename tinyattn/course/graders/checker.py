@@ -1,4 +1,4 @@
-"""Grades a checker of gradients: does it accept correct backward functions and reject wrong ones?"""
+"""Grades a checker of gradients, which must accept correct backward functions and reject wrong ones."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import numpy as np
 from ..exercise import RIGHT, WRONG, Grade
 from .calling import ONCE_IT_RUNS, RAISES, RETURNED_NONE, Listed, described, no_function, run_answer
 
-INPUTS = 3              # for each forward: along one random direction a wrong backward's error may be small
+INPUTS = 3              # for each forward, as a wrong backward's error may be small along one random direction
 SMALL, LARGE = 1e-4, 1e-3
 SIGN = ("An error is a magnitude. What does |a - b| do to the sign?", "Compare |a - b|, not a - b.")
 
@@ -72,7 +72,7 @@ class Checker:
 
 
 def _number(x: Any) -> np.ndarray:
-    """x as an array; of objects where NumPy cannot read it: a list of lists of other lengths, a tensor elsewhere."""
+    """x as an array; an array of objects if NumPy cannot read it, as lists of different lengths or a GPU's tensor."""
     try:
         return np.asarray(x)
     except Exception:

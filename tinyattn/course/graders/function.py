@@ -28,10 +28,11 @@ from .calling import RETURNED_NONE, UNWRITTEN, Listed, TolerantCall, as_truth, n
 from .words import compared, in_lines, in_words_of
 
 EXAMPLES = 15           # cases for each property: enough to find every bug of the zoo, in a second or two
-SEED, BRIEF = 0, False  # of these cases; whether the search for a small example and for a cause is short
-ALIKE = 30              # cases on which an answer is compared with a tempting one, at most
+SEED = 0                # draws these cases
+BRIEF = False           # whether to shorten the search for a small example and for a cause
+ALIKE = 30              # the most cases on which an answer is compared with a tempting one
 
-# Remarks on a right answer, of which the first is shown.
+# Remarks on a right answer. Only the first that applies is shown.
 REMARKS = {
     "dtype": "float32 in, float64 out: somewhere a float64 came in, as np.zeros or np.sqrt(d) make it.",
     "floats": "It returns floats where whole numbers are asked for, and floats cannot be used as indices: dtype=int.",
@@ -51,7 +52,7 @@ HEADLINES = {
 }
 EXCHANGED = "right results, in another order."
 ROUNDED = "Is there a float32 on the way, a constant with few digits, or a small number added to a denominator?"
-# Questions for faults other than wrong values, which the exercise's question is about.
+# Questions about other faults than wrong values. For wrong values the exercise has its own question.
 QUESTIONS = {
     "shape": "Call your function on this example and print the shape after each line: which is the first that you did "
     "not expect? (check shows no prints.)",
@@ -59,7 +60,7 @@ QUESTIONS = {
     "raised": "Which line raises that? Call your function on this example and print the shapes before that line (check "
     "shows no prints).",
 }
-FEW = 5                 # cases that are searched for results in another order
+FEW = 5                 # cases on which results in another order are looked for
 NO_TRUTH = "it returned None; expected True or False."
 NO_RESULT = ("raised", "endless")
 
@@ -68,14 +69,14 @@ NO_RESULT = ("raised", "endless")
 class Function:
     """Grades a function by the properties of a spec of `tinyattn.check`.
 
-    `spec` is a name in `tinyattn.check.SPECS`, or a `Spec` of the exercise. With `part` "backward" the answer is the
-    backward of `forward`, by default the library's; where `forward` takes fewer arguments, the backward has fewer
-    gradients. `takes` names the optional arguments that a forward must have. `conventions` is False where an answer
-    must follow the library's convention. `names` are pairs: an output's name in the library, and in the task.
-    `tempting` are common wrong functions, each with a question and perhaps a diagnosis. `missing_steps` are functions,
-    also with question and diagnosis, that make the results of a common wrong answer right. `last_test` is called with
-    an answer that has all properties, and returns what is wrong: a sentence, a `Grade`, or nothing. With `may_assert`
-    the answer is a property, and may assert and return nothing instead of True or False.
+    `spec` is a name in `tinyattn.check.SPECS`, or the exercise's own `Spec`. With `part` "backward" the answer is the
+    backward of `forward`, by default the library's. If `forward` takes fewer arguments than the library's, the backward
+    returns fewer gradients. `takes` names the optional arguments that a forward must have. `conventions` is False if an
+    answer must follow the library's convention. `names` are pairs: an output's name in the library, and in the task.
+    `tempting` are common wrong functions, each with a question and perhaps a diagnosis. `missing_steps` are functions
+    of a wrong answer's results that make them right, also with question and diagnosis. `last_test` is called with an
+    answer that has all properties; it returns a sentence or a `Grade` that says what is wrong, or nothing. With
+    `may_assert` the answer is a property that may assert, and return nothing, instead of returning True or False.
     """
 
     spec: Any
@@ -97,11 +98,11 @@ class Function:
 
     @property
     def function(self) -> str:
-        """The library's name of the function that the task asks for."""
+        """The library's name for the function that the task asks for."""
         return self.known.function + ("_backward" if self.part == "backward" else "")
 
     def reference(self) -> Callable[..., Any]:
-        """The library's function in place of the answer; a backward with the gradients that the task asks for."""
+        """The library's function; a backward returns only the gradients that the task asks for."""
         spec = self.known
         ours: Callable[..., Any] = getattr(spec.ours(), self.function)
         if self.part == "forward" or self.forward is None:
@@ -117,7 +118,7 @@ class Function:
         return ours if len(places) == len(spec.wrt) else fewer
 
     def wrapped(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        """An accepted answer for later cells: it gets copies, and returns arrays in the dtype of its arguments."""
+        """An accepted answer for later cells: it gets copies of arguments, and returns arrays of their dtype."""
         return self._tolerant(as_truth(answer) if self.may_assert else answer).call
 
     def _tolerant(self, answer: Callable[..., Any]) -> TolerantCall:
@@ -149,7 +150,7 @@ class Function:
                     refused = report.not_offered or (report.conventions and not self.conventions)
                 except CannotRunError:  # every call raises
                     refused = True
-                if refused:  # again, for a report with an example
+                if refused:  # try again, strictly, so that the report has an example
                     report = check_in_process(offered, spec, **how, strict=True)
             except CannotRunError as error:
                 says = re.sub(r"which (the library's|is neither) .*", "which the task does not give it", str(error))
@@ -161,7 +162,7 @@ class Function:
         return tried.right() if report.verdict in ("right", "contract") else tried.wrong()
 
     def _unwritten(self, answer: Callable[..., Any], offered: Any, spec: Spec) -> Grade | None:
-        """The grade of an answer that is still the stub or returns None; else None."""
+        """The grade of an answer that is still the stub, or returns None. None for other answers."""
         returned = []
 
         @functools.wraps(answer)
@@ -185,7 +186,7 @@ class Function:
         return Grade(WRONG, NO_TRUTH if truth else RETURNED_NONE)
 
     def _disordered(self, answer: Callable[..., Any]) -> Grade | None:
-        """The grade of an answer whose arguments are in another order, as chapters pass them by position; else None."""
+        """The grade of an answer whose arguments are in another order, or None. Chapters pass arguments by position."""
         in_task, parameters = dict(self.names), inspect.signature(self.reference()).parameters
         expected = [in_task.get(name, name) for name, p in parameters.items() if p.default is p.empty]
         got = [in_task.get(name, name) for name in _signature(answer)]
@@ -197,7 +198,7 @@ class Function:
 
 @dataclass(frozen=True)
 class _Tried:
-    """An answer after the check, which made `report`; `tolerant` calls the answer, and `op` is the tested subject."""
+    """An answer and the `report` of its check. `tolerant` calls the answer; `op` is the subject that was checked."""
 
     grader: Function
     answer: Callable[..., Any]
@@ -226,14 +227,14 @@ class _Tried:
     def _note(self) -> str:
         """A remark on a right answer, or ""."""
         if self.report.conventions:
-            return f"Another convention than the library's, and as good: {self.report.conventions[0]}."
+            return f"This is another convention than the library's, and as good: {self.report.conventions[0]}."
         remarks = [text for name, text in REMARKS.items() if name in self.tolerant.remarks]
         remarks += [REMARKS["contract"].format(failure.message) for failure in self.report.failures]
         remarks += [REMARKS["empty"] for finding in self.report.findings if finding.message.startswith(NOT_OF_NOTHING)]
         return remarks[0] if remarks else ""
 
     def _not_returned(self) -> list[str]:
-        """Outputs that the answer does not return: they are optional in `tinyattn.check`, and required in a chapter."""
+        """Outputs that the answer does not return. `tinyattn.check` lets them be missing; a chapter requires them."""
         spec = self.op.spec
         if self.grader.part == "backward" or len(spec.outputs) == 1:
             return []
@@ -287,7 +288,7 @@ class _Tried:
         return Grade(WRONG, says, tuple(lines), question, diagnosis, names)
 
     def _required(self, first: Finding) -> str:
-        """The argument without which a call raised, if the task says that it is optional; else ""."""
+        """The argument that the answer requires although it is optional in the task, if that is the fault; else ""."""
         missed = re.search(r"missing \d+ required positional argument\S* '(\w+)'", first.message)
         name = missed[1] if missed and first.sort == "raised" else ""
         parameters = self.op.signature.parameters
@@ -295,7 +296,7 @@ class _Tried:
         return name if optional and name in _signature(self.answer) else ""
 
     def _shown(self, first: Finding, differ: dict[str, Any], got: dict[str, Any]) -> Iterator[str]:
-        """The counterexample, expected and got."""
+        """Lines with the counterexample, the expected and the actual results."""
         no_result = first.sort in NO_RESULT
         words = functools.partial(in_words_of, self.answer, self.op.spec.function)
         if not differ:
@@ -309,7 +310,7 @@ class _Tried:
             yield from ("    " + self._named(line) for line in compared(name, x, got))
 
     def _example(self, first: Finding, differ: dict[str, Any]) -> list[str]:
-        """The counterexample; for a property of extremes, the extreme case that was made from it."""
+        """Lines with the counterexample; for a property of extreme cases, with the extreme case made from it."""
         op, made = self.op, first.stage == "extremes" and not differ and self.report.last
         case = {n: x for n, x in (made or self.report.case).items() if n not in op.lacks}
         if op.spec.shown and case and not made:
@@ -318,7 +319,7 @@ class _Tried:
         return in_lines(case) if case else first.counterexample.splitlines()
 
     def _only_exchanged(self) -> bool:
-        """Whether the results are the expected ones in another order, for the counterexample and a few fixed cases."""
+        """Whether the answer returns the expected results in another order, on the counterexample and a few cases."""
         both = [(expected, got) for expected, got in map(self._results, self._cases(FEW)) if expected]
         alike = all(_in_any_order(list(expected.values()), list(got.values())) for expected, got in both)
         return alike and any(_differing(expected, got) for expected, got in both)
@@ -344,12 +345,12 @@ class _Tried:
                     else:
                         outputs = zip(spec.outputs, one.outputs(**case), strict=True)
                         both.append({n: x for n, x in outputs if x is not None})
-            except (TooLongError, Exception):  # it raises, or the gradients do not fit, as the message says
+            except (TooLongError, Exception):  # it raises, or its gradients do not fit
                 return {}, {}
         return both[0], both[1]
 
     def _named(self, line: str) -> str:
-        """The line with the task's names of outputs in place of the library's."""
+        """The line with the library's names of outputs replaced by the task's."""
         for name, in_task in self.grader.names:
             line = re.sub(rf"^((?:expected|got) +)?(no )?(d?){name}(?= = |: |\[|$)", rf"\1\2\3{in_task}", line)
         return line
@@ -416,7 +417,7 @@ def _is_truth(x: Any) -> bool:
 
 
 def _signature(f: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The arguments that can be passed by position; none for a function without a signature."""
+    """The parameters that can be passed by position; {} for a function without a signature."""
     try:
         parameters = inspect.signature(f).parameters
     except (TypeError, ValueError):
@@ -425,14 +426,14 @@ def _signature(f: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _outside(f: Callable[..., Any]) -> str:
-    """A whole number that a function reads from outside, as `d = 16`, or ""."""
+    """A global integer that a function reads, such as "d = 16", or ""."""
     f = inspect.unwrap(f)
     names, values = getattr(getattr(f, "__code__", None), "co_names", ()), getattr(f, "__globals__", {})
     return next((f"{name} = {values[name]}" for name in names if type(values.get(name)) is int), "")
 
 
 def _backward_arguments(op: Any, case: dict[str, Any]) -> dict[str, Any]:
-    """The backward's arguments, with which the example can be done on paper."""
+    """The backward's arguments, so that a reader can compute the example on paper."""
     try:
         return op.prepared(op.fit(case), upstream(op.spec, case))
     except Exception:  # the forward itself failed

@@ -1,4 +1,4 @@
-"""Grades a property by functions that the exercise lists: right ones and wrong ones."""
+"""Grades a property by right and wrong functions, which the exercise lists."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any
 from ..exercise import RIGHT, WRONG, Grade
 from .calling import ALWAYS_NONE, Listed, as_truth, ask_property, no_function
 
-RUNS = 3                # of a property, which may draw random inputs
+RUNS = 3                # calls with each function, as a property may draw random inputs
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Judge:
     """Grades a property: `answer(f, *more)` must be true of the functions in `right` and false of those in `wrong`.
 
     An answer returns a bool, or asserts and returns nothing. Each function comes with a description, a question and a
-    diagnosis, shown to a reader whose property misjudges it. `holds` is the library's property.
+    diagnosis, which are shown if the answer misjudges that function. `holds` is a correct property.
     """
 
     holds: Callable[..., bool]
@@ -26,7 +26,7 @@ class Judge:
     asks = "a property"
 
     def across_processes(self) -> "Judge":
-        """Without the wrong functions whose fault another process cannot see; they have `in_memory`."""
+        """This grader without wrong functions whose fault is invisible in another process (attribute `in_memory`)."""
         return replace(self, wrong=tuple(one for one in self.wrong if not hasattr(one[0], "in_memory")))
 
     def reference(self) -> Callable[..., Any]:

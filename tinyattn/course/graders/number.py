@@ -13,17 +13,17 @@ import numpy as np
 from ..exercise import RIGHT, WRONG, Grade
 from .calling import Listed, described
 
-TINY = 1e-9             # what rounding may leave of an exact 0
+TINY = 1e-9             # absolute tolerance for rounding errors
 
 
 @dataclass(frozen=True)
 class Number:
     """Grades a number, or an array of numbers, by comparison with what the library computes.
 
-    `compute() -> the right value`, with the values of what varies as keywords. `tolerance` is relative to the largest
-    entry, and `exactly` asks for a whole number.
-    `computed` ends the verdict on a right answer, with {} for the library's value. `tempting` are common wrong answers,
-    each with a question and perhaps a diagnosis; those of a chapter stand in its TOML file.
+    `compute(**values)` returns the right value; the keywords are the values that vary from student to student.
+    `tolerance` is relative to the largest entry. With `exactly`, the answer must be a whole number. `computed` ends the
+    verdict on a right answer, with {} for the library's value. `tempting` are common wrong answers, each with a
+    question and perhaps a diagnosis; they come from the chapter's TOML file.
     """
 
     compute: Callable[..., Any]
@@ -59,7 +59,7 @@ class Number:
         near = [(float(np.max(np.abs(got - other))), hints) for other, hints in others if self._near(got, other)]
         question, diagnosis = [*min(near, key=itemgetter(0), default=(0.0, [""]))[1], ""][:2]      # of the nearest
         if self.exactly and np.any(got != np.round(got)):
-            says = f"{shown(got)} is no whole number."
+            says = f"{shown(got)} is not a whole number."
         elif expected.ndim == 0:
             says = f"{shown(got)} is too {'large' if got > expected else 'small'}."
         else:
@@ -78,7 +78,7 @@ class Number:
 
 
 def shown(x: np.ndarray) -> str:
-    """A number, with every digit if it is whole; few numbers as "1, 2 and 3"."""
+    """A number as text, with all digits if it is whole; up to six numbers as "1, 2 and 3"."""
     if x.ndim == 0:
         whole = abs(x) < 2.0**53 and x == np.round(x)
         return f"{float(x):,.0f}" if whole else f"{float(x):.4g}"
@@ -96,5 +96,5 @@ def _counted(x: np.ndarray) -> str:
 
 @functools.cache
 def _once(compute: Callable[[], Any]) -> np.ndarray:
-    """What it computes: some of the numbers are means of many draws."""
+    """compute(), kept: some of the numbers are means of many draws."""
     return np.array(compute(), float)

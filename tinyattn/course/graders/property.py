@@ -15,20 +15,20 @@ from ...check.zoo import ZOO
 from ..exercise import RIGHT, WRONG, Grade
 from .calling import ALWAYS_NONE, ask_property, no_function
 
-RUNS = 5                # a property may draw random inputs
-FEW = 30                # if a property's last call had more numbers, their shapes are shown
+RUNS = 5                # calls with each implementation, as a property may draw random inputs
+FEW = 30                # the most numbers of a call's arguments that are shown; of more only shapes are shown
 REJECTS = "It returned False. Is the statement true of this function? Compare by hand on the inputs below."
-DIFFERS = "Which number differs on these inputs, or with these sizes, and should it?"
+DIFFERS = "Which number differs on these inputs, or with these sizes? Should it?"
 ROUNDING = "If the statement is right on paper, it may hold up to rounding only: np.allclose compares that way."
 
 
 @dataclass(frozen=True)
 class Property:
-    """Grades a property that the reader writes: true of every right implementation of `spec`, false of the zoo's `bug`.
+    """Grades a property: it must be true of every right implementation of `spec`, and false with the zoo's `bug`.
 
-    The answer is called with the functions named in `gives`, in this order. It returns whether the property holds; or
-    it asserts, and returns nothing. It must also be false of the bugs `others`, and true of the bugs `true_of`, which
-    break something else. `to_the_bit` is True where the chapter teaches exact equality.
+    The answer is called with the functions named in `gives`, in this order. It returns whether the property holds, or
+    asserts and returns nothing. It must also be false with each of the bugs `others`, and true with each of the bugs
+    `true_of`, which break something else. `to_the_bit` is True if the chapter teaches exact equality.
     """
 
     spec: str
@@ -41,7 +41,7 @@ class Property:
     asks = "a property"
 
     def planted(self, name: str = "") -> Any:
-        """The functions in `gives` with the bug, or with bug `name` of the zoo. Raises ValueError for unknown bugs."""
+        """The functions in `gives` with the bug, or with the zoo's bug `name`. Raises ValueError for an unknown bug."""
         bugs = self._bugs()
         if name and name not in bugs:
             raise ValueError(f"the zoo's {self.spec} has no bug {name!r}; it has {', '.join(sorted(bugs))}")
@@ -50,12 +50,12 @@ class Property:
         return functions[0] if len(functions) == 1 else functions
 
     def planted_bugs(self) -> tuple[str, list[str], list[str]]:
-        """What the bug does, what the bugs in `others` do, and what those in `true_of` do."""
+        """Descriptions of the bug, of the bugs in `others`, and of the bugs in `true_of`."""
         says = {name: bug.says for name, bug in self._bugs().items()}
         return says[self.bug], [says[name] for name in self.others], [says[name] for name in self.true_of]
 
     def _bugs(self) -> dict[str, Any]:
-        """The zoo's bugs of the spec by name, without its conventions."""
+        """The zoo's bugs of the spec, by name. Switches that are only another convention are left out."""
         return {b.name: b for b in ZOO[self.spec].BUGS if not b.convention}
 
     def __call__(self, answer: Any) -> Grade:
@@ -104,7 +104,7 @@ class Property:
         return Grade(RIGHT, f"right. It is true of what is right, and false where {bug.says} ({bug.name}).", note=note)
 
     def _false_of_right(self, answer: Callable[..., Any], says: str, trial: "_Trial") -> Grade:
-        """The grade of a property that is false where it should be true: its message and its last call."""
+        """The grade of a property that is false where it should be true, with its message and its last call."""
         exact = _compares_exactly(answer) and not self.to_the_bit
         lines = (f"  {trial.message or REJECTS}", *([f"  {ROUNDING}"] if exact else []), *trial.last)
         return Grade(WRONG, says, lines, DIFFERS if trial.last else "")
@@ -112,7 +112,7 @@ class Property:
     def _try(self, answer: Callable[..., Any], implementation: Any, rounded: bool = False) -> "_Trial":
         """Call the property with an implementation.
 
-        With `rounded` the implementation's results have nine decimals, so that their last bits cannot matter.
+        With `rounded`, the implementation's results have nine decimals, so that their last bits do not matter.
         """
         last: list[str] = []
 
@@ -139,7 +139,7 @@ class Property:
 class _Trial:
     """The result of a property for one implementation: whether it holds, its message, and its last call in lines.
 
-    `none` is True where it returned nothing: it asserts, or lacks a `return`. `grade` is that of a failed call.
+    `none` is True if it returned nothing: it asserts, or lacks a `return`. `grade` is the grade of a call that failed.
     """
 
     holds: bool = True
@@ -154,7 +154,7 @@ class _Trial:
 
 
 def _call_in_lines(name: str, arguments: dict[str, Any]) -> list[str]:
-    """A call with its arguments, or with their shapes if they are many numbers."""
+    """Lines that show a call with its arguments, or only with their shapes if they have more than FEW numbers."""
     few = sum(np.size(x) for x in arguments.values()) <= FEW
     sizes = [f"{n}: shape {np.shape(x)}" if np.ndim(x) else f"{n} = {x}" for n, x in arguments.items()]
     shown = show_case(arguments).splitlines() if few else sizes
@@ -162,14 +162,14 @@ def _call_in_lines(name: str, arguments: dict[str, Any]) -> list[str]:
 
 
 def _rounded(x: Any) -> Any:
-    """An array or number with nine decimals, or each of a tuple."""
+    """x rounded to nine decimals, or each result of a tuple."""
     if isinstance(x, tuple):
         return tuple(map(_rounded, x))
     return np.round(x, 9) if getattr(np.asarray(x).dtype, "kind", "") == "f" else x
 
 
 def _compares_exactly(answer: Callable[..., Any]) -> bool:
-    """Whether its source compares with == or np.array_equal."""
+    """Whether the answer's source contains == or array_equal."""
     try:
         source = inspect.getsource(answer)
     except (OSError, TypeError):

@@ -1,4 +1,4 @@
-"""The lines of a grade: expected and got, and messages of `tinyattn.check` with the reader's names."""
+"""The lines of a grade: expected and actual results, and messages of `tinyattn.check` with the reader's names."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,12 +12,12 @@ from ...check.trial import show_case
 
 MANY = 60               # larger arrays are shown by their shape and their first wrong entry
 _HERE = str(Path(__file__).parent)
-# The words after the name of a function: softmax, attention and others are common nouns, too.
+# Verbs: only before one of them is `softmax` or `attention` the function's name, and not a common noun.
 _SUBJECT = r"(?= (raise[sd]|return(s|ed)|leaves|does not|computes|is right|makes|has|takes|asks|give)\b)"
 
 
 def compared(name: str, x: Any, got: dict[str, Any]) -> Iterator[str]:
-    """Expected and got, in lines, with enough digits to show that they differ."""
+    """Lines with the expected and the actual result, with enough digits to show that they differ."""
     for digits in (6, 9, 17):
         expected = in_lines({name: x}, digits)
         actual = in_lines({name: got[name]}, digits) if name in got else [f"no {name}"]
@@ -34,7 +34,7 @@ def compared(name: str, x: Any, got: dict[str, Any]) -> Iterator[str]:
 
 
 def in_lines(case: dict[str, Any], digits: int = 6) -> list[str]:
-    """Arguments or results; large arrays by their dtype and shape."""
+    """Lines that show arguments or results; of a large array, only dtype and shape."""
     many = {name for name, x in case.items() if isinstance(x, np.ndarray) and x.size > MANY}
     lines = []
     for name, x in case.items():
@@ -47,14 +47,14 @@ def _digits(x: np.generic, digits: int) -> str:
 
 
 def _plain(x: Any) -> Any:
-    """Numbers as Python's, also in lists; an array as it is."""
+    """x with NumPy's numbers as Python's, also in lists and tuples; an array stays unchanged."""
     if isinstance(x, list | tuple):
         return type(x)(map(_plain, x)) if type(x) in (list, tuple) else x
     return x.item() if isinstance(x, np.generic | np.ndarray) and np.ndim(x) == 0 else x
 
 
 def in_words_of(answer: Callable[..., Any], function: str, message: str) -> str:
-    """A message of the check, with the answer's name or "it" in place of the library's, and no graders' lines."""
+    """A message of the check, with the answer's name or "it" for the library's, and without lines of the graders."""
     name, f = getattr(answer, "__name__", ""), re.escape(function)
     name, quoted = (name, f"`{name}`") if name.isidentifier() else ("it", "it")
     message = re.sub(rf" \(line \d+ of {re.escape(_HERE)}[^)]*\)", "", message)

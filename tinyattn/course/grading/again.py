@@ -1,4 +1,4 @@
-"""A right property, or checker of gradients, is asked again, in random order, so that counting calls is of no use."""
+"""Call a right property, or checker of gradients, again in random order, in which an answer that counts calls fails."""
 
 import math
 from typing import Any
@@ -11,12 +11,12 @@ from ..graders import Checker, Judge, Property
 from ..graders.calling import ask_property, run_answer
 from ..graders.checker import INPUTS, LARGE, SMALL
 
-CALLS = 24  # by chance, one answer in 2^24 is right in all
+CALLS = 24  # an answer that guesses is right in all calls with probability 2^-24
 GUESSES = "it is right in the usual order, and wrong in another: its answers depend on earlier calls."
 
 
 def guesses(grader: Any, answer: Any, rng: np.random.Generator) -> str:
-    """A complaint about an answer whose results depend on the order of the calls, or ""."""
+    """A message if the answer's results depend on the order of the calls, else ""."""
     if isinstance(grader, Property):
         make = ZOO[grader.spec].make
         sound, wrong = [get_spec(grader.spec).ours(), make(frozenset())], make(frozenset([grader.bug]))

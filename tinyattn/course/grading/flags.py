@@ -1,4 +1,4 @@
-"""What a lecturer may want to look at: found in the text of an answer, and no judgement of it."""
+"""Flags: what a lecturer may want to look at in the text of an answer. They change no mark."""
 
 import ast
 import copy
@@ -12,7 +12,7 @@ from ..exercise import Exercise
 from ..exercises import NUMBER_OF
 from .submission import Slice, Source, from_text
 
-LONG = 60  # nodes of a syntax tree: shorter functions are often written alike by people who never met
+LONG = 60  # nodes of a syntax tree: shorter functions are often alike without having been copied
 # Modules and functions that no answer needs.
 UNUSUAL = {
     "sys", "os", "inspect", "gc", "ctypes", "importlib", "subprocess", "socket", "shutil", "builtins", "marshal",
@@ -23,7 +23,7 @@ _HELPERS = "tinyattn.course."
 
 
 def flags_of(exercise: Exercise, answer: Slice, source: Source, module: str) -> Iterator[str]:
-    """A sentence for each; `module` is where the answer's process says that the value comes from."""
+    """The flags of an answer. `module` is the module of the answer's value, as the answer's process reports it."""
     used = set(library_names(answer.statements, answer.expression)) - _of_solution(exercise.name)
     if module.startswith("tinyattn.") and not any(name.endswith(module.rpartition(".")[2]) for name in used):
         used.add(module)
@@ -45,7 +45,7 @@ def flags_of(exercise: Exercise, answer: Slice, source: Source, module: str) -> 
 
 
 def fingerprint(answer: Slice | None) -> str:
-    """Equal for two answers that differ in names, docstrings and layout alone; "" for short ones."""
+    """A hash, equal for answers that differ only in names, docstrings and layout; "" for short answers."""
     if answer is None:
         return ""
     nodes = [copy.deepcopy(s) for s in answer.statements if not isinstance(s, ast.Import | ast.ImportFrom)]
@@ -69,7 +69,7 @@ def fingerprint(answer: Slice | None) -> str:
 
 
 def library_names(statements: list[ast.stmt], *more: ast.AST) -> Iterator[str]:
-    """The library's functions that statements use, with their modules; without the course's `check` and `yours`."""
+    """The dotted names of the library's functions that statements use, except the course's, such as `check`."""
     places: dict[str, str] = {}
     for statement in statements:
         for node in ast.walk(statement):

@@ -1,4 +1,4 @@
-"""Folders of submissions: whose they are, which files they have, what they answer."""
+"""Folders of submissions: each submission's person, files and answered chapters."""
 
 import contextlib
 import hashlib
@@ -13,14 +13,14 @@ from pathlib import Path
 from ..answers import FOLDER
 from ..exercises import BY_CHAPTER
 
-MOST_FILES, MOST_BYTES = 500, 50_000_000  # of a submission
+MOST_FILES, MOST_BYTES = 500, 50_000_000  # limits for one submission
 SKIPPED = {"__pycache__", "__MACOSX", "node_modules", "venv"}
 _CHAPTER = re.compile(r"\d\d_\w+\.(ipynb|py)")
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A person's folder or file; `files` are below `root`. `problems` are a sentence each."""
+    """A person's folder or file; `files` are paths below `root`. `problems` are sentences."""
 
     person: str
     root: Path
@@ -28,7 +28,7 @@ class Submission:
     problems: tuple[str, ...] = ()
 
     def digest(self) -> str:
-        """Of every file's name and content."""
+        """A hash of the person's name, and of every file's name and content."""
         total = hashlib.sha256(self.person.encode())
         for name in self.files:
             total.update(f"\0{name}\0".encode())
@@ -42,7 +42,7 @@ class Submission:
             shutil.copyfile(self.root / name, target, follow_symlinks=False)
 
     def answered(self) -> set[int]:
-        """The chapters that its texts seem to answer, found without reading them as notebooks."""
+        """The chapters that the submission seems to answer, found by a search in its files' text."""
         text = ""
         for name in self.files:
             if name.endswith((".ipynb", ".py")):
@@ -54,9 +54,9 @@ class Submission:
 
 
 def submissions(folders: list[Path]) -> list[Submission]:
-    """Those in `folders`, each of which has a folder or a file for every person, or is itself the folder of one.
+    """The submissions in `folders`. A folder has a folder or a file for each person, or is itself one submission.
 
-    Raises ValueError for a folder that is none or is empty, and for two submissions of one name.
+    Raises ValueError for a path that is not a folder, for an empty folder, and for two submissions of the same name.
     """
     made: dict[str, Submission] = {}
     for folder in folders:
@@ -97,9 +97,9 @@ def _submission(path: Path) -> Submission:
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, int | None]]:
-    """(name below the folder, size) of each file, notebooks and Python first; None for a link or another thing.
+    """(name below the folder, size) of each file, notebooks and Python first. The size of a link or a device is None.
 
-    Files whose names are no UTF-8 are left out.
+    Files whose names are not UTF-8 are left out.
     """
     names = []
     for here, below, files in os.walk(folder):

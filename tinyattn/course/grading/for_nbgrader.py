@@ -1,4 +1,4 @@
-"""A preprocessor of nbgrader that grades as `tinyattn course grade` does. No submission runs beside nbgrader."""
+"""A preprocessor for nbgrader that grades like `tinyattn course grade`. No submission runs in nbgrader's process."""
 
 from typing import Any
 
@@ -15,16 +15,16 @@ from .marks import marks_of
 
 
 class ClosedOff(NbGraderPreprocessor):
-    """Fills the outputs of the cells that give points; nbgrader takes the points from there."""
+    """Writes the outputs of the cells that give points, from which nbgrader reads the points."""
 
-    unfenced = Bool(False, help="also where the system cannot close off the answers' processes").tag(config=True)
+    unfenced = Bool(False, help="grade even where the system cannot close off answers' processes").tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Raises ValueError for a cell that gives points by itself and is no exercise of the course."""
+        """Raises ValueError if a cell that gives points is not an exercise of the course."""
         tests = {cell.metadata.nbgrader.grade_id: cell for cell in nb.cells if is_grade(cell) and not is_solution(cell)}
         if alien := tests.keys() - BY_NAME.keys():
-            raise ValueError(f"{', '.join(sorted(alien))}: no exercise of the course, and nothing else is run here; to "
-                             "run all cells, with no protection, take ClosedOff out of nbgrader_config.py")
+            raise ValueError(f"{', '.join(sorted(alien))}: not exercises of the course, so they cannot be graded here. "
+                             "To run all cells without protection, take ClosedOff out of nbgrader_config.py")
         marks = marks_of(writes(nb), list(tests), Limits(fenced=not self.unfenced))
         for name, cell in tests.items():
             mark = marks[name]

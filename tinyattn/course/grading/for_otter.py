@@ -1,4 +1,4 @@
-"""A plugin of otter that grades as `tinyattn course grade` does. No submission runs beside otter."""
+"""A plugin for otter that grades like `tinyattn course grade`. No submission runs in otter's process."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ from .marks import marks_of
 
 
 class ClosedOff(AbstractOtterPlugin):
-    """Otter runs, in the submission's place, a cell with the verdicts; its tests compare each with "right"."""
+    """Replaces the submission by a notebook with the verdicts; otter's tests compare each verdict with "right"."""
 
     def before_execution(self, submission: Any) -> Any:
-        """A notebook with the dict `verdicts`, of the exercises that otter_config.json names."""
+        """-> a notebook that defines `verdicts`, a dict with the exercises that otter_config.json names."""
         limits = Limits(fenced=not self.plugin_config.get("unfenced", False))
         marks = marks_of(writes(from_dict(submission)), self.plugin_config["exercises"], limits)
         verdicts = {name: RIGHT if m["outcome"] == RIGHT else m["verdict"] for name, m in marks.items()}

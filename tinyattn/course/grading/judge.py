@@ -1,7 +1,8 @@
 """Grades one submission, in a process that runs none of its code.
 
-Answers run in a `Room`: this process sends arguments there, and compares the arrays that come back with what the
-library computes here. A verdict is made from these comparisons alone; no text, file or exit code of the answer counts.
+Answers run in a `Room`, which is another process. This process sends arguments there, and compares the arrays that come
+back with what the library computes here. Verdicts follow from these comparisons alone: an answer's text, files and exit
+code do not count.
 """
 
 import contextlib
@@ -26,17 +27,17 @@ from .again import guesses
 from .flags import fingerprint, flags_of
 from .submission import Slice, Source, answer_of, read_sources
 
-MEMORY = 2**32  # bytes of this process: an answer may ask the library for large arrays
-OTHERS = 5  # cases of a right answer's second check
+MEMORY = 2**32  # the most bytes of this process: an answer may make the library allocate large arrays here
+OTHERS = 5  # cases in the second check of a right answer
 ABSENT = Grade(UNANSWERED, "not handed in")
 
 
 def judge(
     send: Callable[[str, Any], None], folder: str, files: list[str], names: list[str], limits: Limits, seed: int | None
 ) -> None:  # fmt: skip
-    """Send ("trying", name) and ("mark", dict) for each exercise of a submission, whose files are in `folder`.
+    """Send ("trying", name) and ("mark", dict) for each exercise of the submission in `folder`.
 
-    `seed` is that of the class list, for files that name none.
+    `seed` is the person's seed in the class list; it is used for files without a seed.
     """
     _limit_memory()
     function.BRIEF, calling.PATIENCE = True, limits.call
@@ -51,7 +52,7 @@ def judge(
 
 
 def graded(exercise: Exercise, sources: list[Source], room: Room, seed: int | None = None) -> dict[str, Any]:
-    """The mark of one exercise, as plain values."""
+    """The mark of one exercise, a dict of strings, numbers and lists."""
     began = time.monotonic()
     answer, why = answer_of(sources, exercise.name)
     flags: list[str] = []
@@ -80,7 +81,7 @@ def graded(exercise: Exercise, sources: list[Source], room: Room, seed: int | No
 
 
 def _grade(exercise: Exercise, answer: Slice, room: Room) -> tuple[Grade, str]:
-    """-> the grade of what an answer does in its process, and the module that it says it is from."""
+    """-> the grade of an answer, which runs in the room; and the module of its value, as the room reports it."""
     called = Answer(room, answer.text, answer.asked)
     try:
         value, module = called.load()
@@ -105,7 +106,7 @@ def _grade(exercise: Exercise, answer: Slice, room: Room) -> tuple[Grade, str]:
 
 @contextlib.contextmanager
 def _other_cases() -> Iterator[None]:
-    """Grade functions with a few cases that nobody can know in advance."""
+    """In the `with` block, functions are graded with a few cases from a random seed."""
     before = function.SEED, function.EXAMPLES
     function.SEED, function.EXAMPLES = secrets.randbelow(2**31), OTHERS
     try:

@@ -1,7 +1,8 @@
-"""`tinyattn course grade`: a folder of submissions becomes a table of marks.
+"""`tinyattn course grade`: grade a folder of submissions, and write a table of marks.
 
-Each submission is graded by `judge` in a separate process. Its record is a file, written as soon as it is graded and
-named by a hash of the submission, the exercises and this version; a run that finds it does not grade it again.
+Each submission is graded by `judge` in a separate process. Its record is written to a file as soon as it is graded. The
+file's name is a hash of the submission, the exercises and this version. A run that finds the file does not grade the
+submission again.
 """
 
 import contextlib
@@ -30,8 +31,8 @@ from .flags import fingerprint, solution
 from .folders import Submission, submissions
 from .judge import judge
 
-SECONDS = 300.0  # for an exercise, with everything: its judge ends by itself much sooner
-SHOWN = 3  # names of others with an equal answer
+SECONDS = 300.0  # limit for an exercise; its judge normally ends much sooner
+SHOWN = 3  # how many people with an equal answer a flag names
 ANOTHER = "another version of the chapter"
 
 
@@ -46,10 +47,10 @@ def grade(
 ) -> list[dict[str, Any]]:
     """Grade every submission in `folders`, and write the tables `to` and `answers_of(to)`. -> the records.
 
-    `numbers` are chapters; if there are none, those that the submissions answer. `people` is the class list, a seed for
-    each person: another is a problem, and an answer without one is graded by this. Raises ValueError for folders
-    without submissions or answers, for an unknown chapter, and where this system cannot close off a process; OSError
-    where a file cannot be written: finished records are kept.
+    `numbers` are the chapters to grade; if empty, all chapters that the submissions answer. `people` is the class list:
+    the seed of each person. A submission with another seed has a problem, and one without a seed is graded by the
+    list's. Raises ValueError for folders without submissions or answers, for an unknown chapter, and if this system
+    cannot close off a process; OSError if a file cannot be written, where finished records are kept.
     """
     if workers < 1:
         raise ValueError(f"--workers {workers}: expected 1 or more")
@@ -82,7 +83,7 @@ def grade(
 
 
 def marks_of(text: str, names: list[str], limits: Limits) -> dict[str, dict[str, Any]]:
-    """The mark of each exercise in the text of one notebook. Raises ValueError where a process cannot be closed off."""
+    """The marks of the exercises `names` in a notebook's text. Raises ValueError if a process cannot be closed off."""
     _expect_fence(limits)
     _prepare(names)
     with tempfile.TemporaryDirectory() as made:
@@ -95,11 +96,11 @@ def marks_of(text: str, names: list[str], limits: Limits) -> dict[str, dict[str,
 def _expect_fence(limits: Limits) -> None:
     if limits.fenced and fence.available():
         raise ValueError(f"this system cannot close off the answers' processes: {fence.available()}. With --unfenced "
-                         "they run all the same, and can read and write what you can")  # fmt: skip
+                         "they run nevertheless, and can read and write what you can")  # fmt: skip
 
 
 def answers_of(to: Path) -> Path:
-    """The table with a row for each person and exercise."""
+    """The path of the table with a row for each person and exercise."""
     return to.with_suffix(f".answers{to.suffix}")
 
 
@@ -113,7 +114,7 @@ def _chosen(numbers: list[int], found: list[Submission]) -> list[int]:
 
 
 def _prepare(names: list[str]) -> None:
-    """Compute what every judge needs before any is forked from this process."""
+    """Compute here what every judge needs, before judges are forked from this process."""
     for name in names:
         grader = BY_NAME[name].grader
         if isinstance(grader, Number):
@@ -124,7 +125,7 @@ def _prepare(names: list[str]) -> None:
 
 
 def _version() -> str:
-    """Of all that a mark depends on."""
+    """The version, and a hash of all code and chapters that a mark depends on."""
     package = Path(__file__).parents[2]
     total = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -143,7 +144,7 @@ def _key(one: Submission, names: list[str], limits: Limits, version: str, seed: 
 
 
 def _kept(path: Path) -> dict[str, Any] | None:
-    """An earlier record; None where there is none or it cannot be read."""
+    """An earlier record, or None if it does not exist or cannot be read."""
     with contextlib.suppress(FileError):
         record = read_json(path)
         if isinstance(record, dict) and isinstance(record.get("marks"), list):
@@ -154,7 +155,7 @@ def _kept(path: Path) -> dict[str, Any] | None:
 def _graded(
     work: dict[Submission, Path], names: list[str], limits: Limits, workers: int, people: dict[str, int]
 ) -> Any:  # fmt: skip
-    """(submission, record) of each, as they are finished. An error here stops the others at their next exercise."""
+    """Yield (submission, record) as each is finished. After an error, the others stop at their next exercise."""
     stop = threading.Event()
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -169,7 +170,7 @@ def _graded(
 def _record(
     one: Submission, names: list[str], limits: Limits, stop: threading.Event, seed: int | None
 ) -> dict[str, Any]:  # fmt: skip
-    """Grade a submission: by one judge, and by another where one ends before its time."""
+    """Grade a submission. If its judge ends early, another judge grades the remaining exercises."""
     marks: dict[str, dict[str, Any]] = {}
     about: dict[str, Any] = {"problems": [], "chapters": [], "seeds": []}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
@@ -211,7 +212,7 @@ def _record(
 
 
 def _printable(x: Any) -> Any:
-    """Values of a judge, which quote the people who are graded, with every string such that it can be written."""
+    """Values from a judge with every string made printable and valid UTF-8, as strings may quote a submission."""
     if isinstance(x, dict):
         return {key: _printable(y) for key, y in x.items()}
     if isinstance(x, list):
@@ -220,7 +221,7 @@ def _printable(x: Any) -> Any:
 
 
 def _fault(name: str, why: str) -> dict[str, Any]:
-    """The mark of an exercise whose judge ended."""
+    """The mark of an exercise whose judge ended before it sent a mark."""
     difficulty = BY_NAME[name].difficulty
     says = one_line(f"it could not be graded: {why}")
     return {"exercise": name, "outcome": WRONG, "points": 0, "of": difficulty, "verdict": says,
@@ -228,7 +229,7 @@ def _fault(name: str, why: str) -> dict[str, Any]:
 
 
 def _flag_equal(records: list[dict[str, Any]]) -> None:
-    """Flag equal answers of several people, and notebooks of another version of a chapter."""
+    """Flag equal answers of different people, and add a problem for notebooks of another version of a chapter."""
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     known = {chapter.version for chapter in chapters()}
     for record in records:
@@ -244,7 +245,7 @@ def _flag_equal(records: list[dict[str, Any]]) -> None:
 
 
 def _of_seeds(record: dict[str, Any], people: dict[str, int]) -> Iterator[str]:
-    """What the class list says against the seeds of a submission."""
+    """Problems: the person is not in the class list, or the submission has another seed than the list."""
     if people and record["person"] not in people:
         yield "not in the class list"
     for seed in record["seeds"] if record["person"] in people else ():
@@ -277,7 +278,7 @@ def _rows_of_answers(records: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 def _table(rows: list[list[Any]]) -> bytes:
-    """CSV in which no cell begins as a formula does: names and verdicts hold text of the people who are graded."""
+    """The rows as CSV. No cell begins like a formula, as names and verdicts may quote a submission."""
     text = io.StringIO()
     for row in rows:
         cells = [f"'{x}" if isinstance(x, str) and x.startswith(("=", "+", "-", "@", "\t", "\r")) else x for x in row]

@@ -1,8 +1,9 @@
-"""What a person handed in, read as text: the answer to each exercise, and the statements that it needs.
+"""Read a submission as text: the answer to each exercise, and the statements that it needs.
 
-Nothing is executed, and saved outputs are not looked at. The answer is the second argument of the last
-`check("NAME", ...)` at the top level of a notebook or a .py file, or else what NAME was last bound to. What it needs is
-found backwards from there, statement by statement: whatever binds or changes a name that a needed statement uses.
+Nothing is executed, and answers are not read from saved outputs. The answer is the second argument of the last
+`check("NAME", ...)` at the top level of a notebook or a .py file, or else what NAME was last bound to. The statements
+that it needs are found backwards from there: each that binds or changes a name which the answer or a needed statement
+uses.
 """
 
 import ast
@@ -22,7 +23,7 @@ from ..chapters import chapters
 from ..status import text_of
 from ..variants import as_seed
 
-MOST_BYTES = 20_000_000  # of a file
+MOST_BYTES = 20_000_000  # limit for a file
 _LINES = ("time", "timeit", "capture", "prun")  # cell magics above ordinary code
 
 
@@ -51,7 +52,7 @@ class Slice:
 
     @property
     def is_stub(self) -> bool:
-        """Whether it is what the chapter has in the place of an answer: `...`, or a function that is not written."""
+        """Whether the answer is still the chapter's stub: `...`, or a function that raises NotImplementedError."""
         definitions: list[ast.AST] = [*self.definitions] or [self.expression]
         match definitions:
             case [ast.FunctionDef(body=[*before, ast.Raise(exc=ast.Name(id="NotImplementedError"))])]:
@@ -63,7 +64,7 @@ class Slice:
 
 @dataclass
 class Source:
-    """A notebook or a file of Python: its statements in order, and what could not be read."""
+    """A notebook or a Python file: its statements in order, and the cells that could not be read."""
 
     file: str
     statements: list[ast.stmt] = field(default_factory=list)
@@ -71,7 +72,7 @@ class Source:
     text: str = ""
     shown: str = ""  # saved outputs: for flags only
     chapter: str = ""  # the chapter's version, as built
-    seed: int | None = None  # that drew its numbers
+    seed: int | None = None  # the seed that drew its numbers
 
     def answer(self, name: str) -> Slice | None:
         """The answer to an exercise, if there is one here."""
@@ -86,15 +87,15 @@ class Source:
         return Slice(answer, self._needed(answer, len(self.statements)), self.file)
 
     def why_not(self, name: str) -> str:
-        """The reason why an exercise has no answer, if its cell cannot be read; or ""."""
+        """The reason why the cell with this exercise cannot be read, or ""."""
         return next((why for text, why in self.unread if re.search(rf"\b{name}\b", text)), "")
 
     def _needed(self, answer: ast.expr, end: int) -> list[ast.stmt]:
-        """The statements before `end` that an expression needs. Calls such as plt.plot() change no module."""
+        """The statements before `end` that an expression needs. A call such as plt.plot() does not change plt."""
         imports = [s for s in self.statements if isinstance(s, ast.Import | ast.ImportFrom)]
         modules = set[str]().union(*(_uses(s).bound for s in imports))
         late, before = set[str](), None
-        while before != late:  # functions look their names up when they are called: at the end
+        while before != late:  # functions look names up when they are called, so later statements may bind them
             before = set(late)
             needed, chosen = _uses(ast.fix_missing_locations(ast.Expr(answer))).now | late, list[ast.stmt]()
             for statement in reversed(self.statements[:end]):
@@ -111,9 +112,9 @@ class Source:
 
 @dataclass(frozen=True)
 class _Uses:
-    """Names that a statement binds, changes, looks up now, and looks up in functions that are called later.
+    """The names that a statement binds, changes, looks up `now`, or looks up `later` in functions that it defines.
 
-    `surely`: it binds them in any case, so that earlier bindings do not matter.
+    With `surely` it always binds its names, as an assignment does, so earlier bindings do not matter.
     """
 
     bound: set[str]
@@ -180,13 +181,13 @@ def _is_future(statement: ast.stmt) -> bool:
 
 
 def read_source(path: Path, name: str) -> Source:
-    """A notebook, or a file of Python. Raises ValueError, with the reason, where it is neither."""
+    """Read a notebook or a Python file. Raises ValueError, with the reason, if it is neither."""
     if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"{name} has {path.stat().st_size:,} bytes; the most is {MOST_BYTES:,}")
+        raise ValueError(f"{name} has {path.stat().st_size:,} bytes, expected at most {MOST_BYTES:,}")
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"{name} is no text") from None
+        raise ValueError(f"{name} is not text") from None
     if path.suffix == ".py":
         return from_text(name, [text])
     try:
@@ -197,7 +198,7 @@ def read_source(path: Path, name: str) -> Source:
         shown = "\n".join(text_of(out.get("text", "")) + text_of(out.get("data", {}).get("text/plain", ""))
                           for _, outputs in cells for out in outputs)  # fmt: skip
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{name} is no notebook ({type(error).__name__})") from None
+        raise ValueError(f"{name} is not a notebook ({type(error).__name__})") from None
     if "python" not in language.lower():
         raise ValueError(f"{name} was written for the kernel {language!r}, expected Python")
     source = from_text(name, [_without_magics(text) for text, _ in cells])
@@ -214,7 +215,7 @@ def from_text(name: str, cells: list[str]) -> Source:
     for cell in cells:
         try:
             tree = ast.parse(cell)
-            compile(tree, "", "exec", dont_inherit=True)  # finds more: a `return` outside of a function
+            compile(tree, "", "exec", dont_inherit=True)  # finds more errors: a `return` outside of a function
             source.statements += tree.body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = f", line {error.lineno} of its cell" if isinstance(error, SyntaxError) else ""
@@ -231,13 +232,13 @@ def _seed(value: Any) -> int | None:
 
 
 def _version(metadata: dict[str, Any]) -> str:
-    """The chapter's version, as `tinyattn course build` wrote it; "" for a notebook that does not say."""
+    """The chapter's version that `tinyattn course build` wrote into the notebook, or ""."""
     about = metadata.get("tinyattn")
     return str(about.get("chapter", ""))[:40] if isinstance(about, dict) else ""
 
 
 def _without_magics(cell: str) -> str:
-    """The cell's Python, without IPython's `%` and `!`; nothing of a cell for another program."""
+    """The cell's Python without lines that begin with IPython's `%` or `!`; "" for a cell such as %%bash."""
     first = re.match(r"\s*%%(\w+)", cell)
     if first and first[1] not in _LINES:
         return ""
@@ -245,7 +246,7 @@ def _without_magics(cell: str) -> str:
 
 
 def read_sources(folder: Path, files: list[str]) -> tuple[list[Source], list[str]]:
-    """-> what each file of a submission holds, notebooks first; and a sentence for each that cannot be read."""
+    """-> the sources of a submission, notebooks first; and a sentence for each file that cannot be read."""
     sources, problems = [], []
     numbers = {chapter.path.stem[2:]: f"{chapter.number:02}" for chapter in chapters()}
     for name in sorted(files, key=lambda name: (not name.endswith(".ipynb"), name)):
@@ -261,7 +262,7 @@ def read_sources(folder: Path, files: list[str]) -> tuple[list[Source], list[str
 
 
 def answer_of(sources: list[Source], name: str) -> tuple[Slice | None, str]:
-    """-> the answer to an exercise, the first one that is written; and why there is none, if that is known."""
+    """-> the first answer that is not a stub, else a stub or None; and why there is no answer, if known, else ""."""
     found = [answer for source in sources if (answer := source.answer(name)) is not None]
     why = next((why for source in sources if (why := source.why_not(name))), "")
     written = next((answer for answer in found if not answer.is_stub), None)
