@@ -1,4 +1,4 @@
-"""The plugin of pytest: properties as tests, for the targets of a table in pyproject.toml or of the command line.
+"""The plugin of pytest, which tests properties of the targets in pyproject.toml's table or on the command line.
 
     pytest                                                      with the table of the root's pyproject.toml
     pytest pyproject.toml -k "attention and not large"          the table alone
@@ -16,9 +16,9 @@ import pytest
 
 def pytest_addoption(parser: Any) -> None:
     group = parser.getgroup("tinyattn", "properties of attention, softmax, LayerNorm, ... as tests")
-    text = "Test this MODULE[:OBJECT] or FILE.py[:OBJECT] as --tinyattn-as says.\nMay be given several times."
+    text = "Test this MODULE[:OBJECT] or FILE.py[:OBJECT]; --tinyattn-as names its kind.\nMay be given several times."
     group.addoption("--tinyattn", action="append", default=[], metavar="TARGET", help=text)
-    text = "The target's kind: one that `tinyattn check --list` names."
+    text = "The target's kind, from the list that `tinyattn check --list` prints."
     group.addoption("--tinyattn-as", metavar="KIND", help=text)
 
 
@@ -26,11 +26,11 @@ def pytest_configure(config: Any) -> None:
     config.addinivalue_line("markers", "tinyattn: a property that tinyattn checks")
     named, kind = config.getoption("tinyattn"), config.getoption("tinyattn_as")
     if bool(named) != bool(kind):
-        raise pytest.UsageError("--tinyattn TARGET and --tinyattn-as KIND belong together")
+        raise pytest.UsageError("--tinyattn TARGET and --tinyattn-as KIND must be given together")
     chosen = config.args_source is config.ArgsSource.ARGS
     if named and not chosen:
         config.args = []  # no tests but the target's
-    elif config.args_source is config.ArgsSource.TESTPATHS:  # the root's folder itself is not walked
+    elif config.args_source is config.ArgsSource.TESTPATHS:  # the rest of the root folder is not collected
         config.args += [str(path) for path in (config.rootpath / "pyproject.toml",) if _has_table(path)]
 
 
@@ -114,7 +114,7 @@ class Holds(pytest.Item):
         try:
             self.parent.candidate.test(self.prop)
         except pytest.skip.Exception as skipped:
-            skipped._use_item_location = True  # as for a mark: the place is the target, not this file
+            skipped._use_item_location = True  # pytest then reports the target's location, not this file's
             raise
 
     def reportinfo(self) -> tuple[Any, Any, str]:

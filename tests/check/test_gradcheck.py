@@ -141,7 +141,7 @@ def test_arguments_are_bound_by_name_and_further_outputs_in_order():
     def asks_too_much(dy, x, a, b, c, d):
         return dy
 
-    with pytest.raises(TypeError, match="asks for c, d, expected inputs and outputs of the forward"):
+    with pytest.raises(TypeError, match="requires c, d, expected inputs and outputs of the forward"):
         gradcheck(forward, asks_too_much, np.ones(3))
 
 

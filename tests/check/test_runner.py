@@ -110,9 +110,9 @@ def test_forward_alone_is_enough_and_that_is_said(write, capsys):
         ("def soft_max(s): return s", "", "it has no `softmax`, only soft_max"),
         ("x = 1", ":y", "has no `y`"),
         ("def softmax(): return 1", "", "takes 0 arguments, expected 1: s"),
-        ("def soft(a, b): return a", ":soft", "`soft` asks for a, b, expected s: write a function that takes these"),
-        ("def softmax(s, temperature): return s", "", "asks for `temperature`"),
-        ("def softmax(s, mask=None): return s\ndef softmax_backward(dp, p, cache): return dp", "", "asks for `cache`"),
+        ("def soft(a, b): return a", ":soft", "`soft` requires a, b, expected s: write a function that takes these"),
+        ("def softmax(s, temperature): return s", "", "requires `temperature`"),
+        ("def softmax(s, mask=None): return s\ndef softmax_backward(dp, p, cache): return dp", "", "requires `cache`"),
     ],
 )
 def test_what_cannot_be_run_is_said_in_a_line(text, target, says, write, capsys):

@@ -179,7 +179,7 @@ TAKES = "multi_head_attention takes x, W_q, W_k, W_v, W_o, heads, mask"
     ],
 )
 def test_what_multi_head_attention_of_four_matrices_cannot_do_is_named(options, says, tmp_path):
-    with pytest.raises(SubstituteError, match=rf"mine.py:4: {TAKES}, and this model asks for {says}"):
+    with pytest.raises(SubstituteError, match=rf"mine.py:4: {TAKES}, and this model needs {says}"):
         fitted(inside=[unchecked(tmp_path, HEADS)], **options)
 
 
@@ -188,7 +188,7 @@ def test_dropout_of_the_weights_is_named_where_it_drops(tmp_path):
     with unchecked(tmp_path, HEADS):
         for rate, rng in ((0.0, np.random.default_rng(0)), (0.5, None)):
             multi_head.multi_head_attention(p, x, x, heads=2, rate=rate, rng=rng)
-        with pytest.raises(SubstituteError, match="asks for dropout of the weights"):
+        with pytest.raises(SubstituteError, match="needs dropout of the weights"):
             multi_head.multi_head_attention(p, x, x, heads=2, rate=0.5, rng=np.random.default_rng(0))
 
 
@@ -218,7 +218,7 @@ def test_another_convention_of_masks_is_found_and_followed(tmp_path):
         (SOFTMAX, "it has no softmax_backward, and training needs one"),
         ("raise KeyError('oh')", "importing .*mine.py raised KeyError: 'oh'"),
         ("def softmax(: pass", "raised SyntaxError"),
-        (SOFTMAX + "def softmax_backward(dp, s, mask): pass", "asks for s, mask, and training calls it with dp, p"),
+        (SOFTMAX + "def softmax_backward(dp, s, mask): pass", "requires s, mask, but training calls it with dp, p"),
         ("def softmax(): pass" + BACKWARD, "`softmax` takes 0 arguments, expected 1: s"),
         ("class softmax:\n    pass" + BACKWARD, "`softmax` is a class, expected a function"),
     ],

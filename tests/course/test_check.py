@@ -192,7 +192,7 @@ def raising(dp, p):
         (lambda dp, p: [[1.0], [2.0, 3.0]], ["  it returned 2 gradients, expected ds"]),
         (lambda dp, p: None, ["it returned None. Is the `return` missing?"]),
         (lambda dp, p: dp * p, ["right shape, wrong values.", "for a question that leads: check("]),
-        (lambda dp, p, cache: dp, ["it cannot be called.", "asks for `cache`"]),
+        (lambda dp, p, cache: dp, ["it cannot be called.", "requires `cache`"]),
     ],
 )
 def test_a_function_is_told_how_far_it_got(answer, says, capsys):

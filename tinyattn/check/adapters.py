@@ -47,7 +47,7 @@ def _pair(name: str, run: Callable[[dict[str, Any]], Run]) -> tuple[Callable[...
 
     def run_with(*args: Any, **kwargs: Any) -> Run:
         passed = defaults | dict(zip(signature.parameters, args, strict=False)) | kwargs
-        return run({n: passed[n] for n in signature.parameters})  # sooner than to bind them
+        return run({n: passed[n] for n in signature.parameters})  # faster than binding them
 
     def forward(*args: Any, **kwargs: Any) -> Array:
         return run_with(*args, **kwargs)[0]
@@ -103,7 +103,7 @@ def _of_form(form: str, a: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _compare(a: dict[str, Any]) -> Run:
-    """The objective `bpr` of one-dimensional states, all 1, so that scores are the rows of the table."""
+    """The objective `bpr`, with one-dimensional states that are all 1, so that scores are the rows of the table."""
     from ..models import objectives
 
     positive, negative, weights = a["positive"], a["negative"], a["weights"]
@@ -126,9 +126,7 @@ cross_attention, cross_attention_backward = _pair("cross_attention", _attend)
 biased_multi_head_attention, biased_multi_head_attention_backward = _pair("biased_multi_head_attention", _attend)
 grouped_query_attention, grouped_query_attention_backward = _pair("grouped_query_attention", _attend)
 feed_forward, feed_forward_backward = _pair("feed_forward", partial(_layer, NETWORK, _network))
-gelu_feed_forward, gelu_feed_forward_backward = _pair(
-    "gelu_feed_forward", partial(_layer, NETWORK, _network)
-)
+gelu_feed_forward, gelu_feed_forward_backward = _pair("gelu_feed_forward", partial(_layer, NETWORK, _network))
 swiglu, swiglu_backward = _pair("swiglu", partial(_layer, GATED, _gated))
 bpr, bpr_backward = _pair("bpr", _compare)
 block, block_backward = _pair("block", partial(_layer, BLOCK, partial(_of_form, "pre")))
@@ -204,7 +202,7 @@ class RunningStatistics(NamedTuple):
 class BatchNorm:
     """Batch normalisation as a layer, with γ = 1 and β = 0: running statistics as in Ioffe & Szegedy 2015."""
 
-    share = 0.1  # of a batch in the running statistics
+    share = 0.1  # the weight of a new batch in the running statistics
 
     def train(self, x: Array, state: RunningStatistics | None) -> tuple[Array, RunningStatistics]:
         """Shapes: x (N, d) -> y (N, d), state."""
@@ -236,7 +234,7 @@ class SASRecTokens:
         self.numbers = np.arange(1, self.vocabulary + 1)  # row of each token in the item table
 
     def forward(self, x: Array) -> Array:
-        """log_probs: (B, T) tokens -> (B, T, vocabulary)."""
+        """Shapes: x (B, T) tokens -> log-probabilities (B, T, vocabulary)."""
         return self.log_probs(x)
 
     def fit(self, ids: Array) -> None:

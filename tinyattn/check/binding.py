@@ -115,17 +115,17 @@ def asked_of(
     missing = [name for name in unknown if signature[name].default is Parameter.empty]
     if missing:
         expected = "inputs and outputs of the forward"
-        raise TypeError(f"gradcheck: {name_of(backward)} asks for {', '.join(missing)}, expected {expected}")
+        raise TypeError(f"gradcheck: {name_of(backward)} requires {', '.join(missing)}, expected {expected}")
     others = [name for name in parameters if name not in upstream and name not in unknown]
     others += [name for name in inputs if name not in parameters] if takes_others else []
     return upstream, {n: inputs.get(n, saved.get(n)) for n in others}, outputs
 
 
 def upstream_names(parameters: list[str], inputs: Collection[str], results: Sequence[str] = ("",)) -> list[str]:
-    """The upstream gradients among a backward's parameters: the first ones, or those after `p`, that begin with d.
+    """The upstream gradients of a backward: its first parameters, or those after `p`, whose names begin with d.
 
     They belong to the forward's first results, in order. From the second on, the name must be d + the result's name:
-    `denom`, after `return y, denom`, is a saved array. `results` are the results' names; "" fits any name.
+    after `return y, denom`, the parameter `denom` is a saved array. `results` are the results' names; "" fits any name.
     """
     upstream: list[str] = []
     for name in parameters[1:] if parameters[:1] == ["p"] and "p" in inputs else parameters:
@@ -173,7 +173,7 @@ def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] |
     """
     names = differentiable(inputs, wrt)
     gradients = [g for g in as_tuple(returned) if g is not None]
-    absent = sum(x is None for x in inputs.values())  # such as b=None, whose gradient may still be returned
+    absent = sum(x is None for x in inputs.values())  # such as b=None; its gradient may still be returned
     beyond = max(len(gradients) - len(names) - absent, 0)
     return dict(zip(names, gradients, strict=False)) | ({SURPLUS: beyond} if beyond else {})
 
@@ -184,7 +184,7 @@ def differentiable(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> list[
 
 
 def cotangent(rng: np.random.Generator, out: Any) -> Any:
-    """Random, of the output's shape and dtype; a Python float for a scalar loss."""
+    """Random numbers of the output's shape and dtype; a Python float for a scalar loss."""
     return rng.standard_normal(np.shape(out)).astype(out.dtype) if np.shape(out) else float(rng.standard_normal())
 
 

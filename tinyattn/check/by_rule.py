@@ -30,72 +30,72 @@ RULE_HINTS = "Which of your lines computes this?", "What is this gradient multip
 
 def changes_alike(match: Match, shown: Trial | None, limit: float) -> tuple[Bug, ...]:
     """The plainest changes of a formula that give the same numbers in every case, and fail the shown property alike."""
-    works = _workshops(match)
-    if not works:
+    runners = _runners(match)
+    if not runners:
         return ()
     first = min(match.wrong, key=lambda i: (broken(match.seen[i]) != "", plainness(case_of(match.op, i))))
     if broken(match.seen[first]) not in ("", "overflow"):
-        return ()  # every call raises: so do many changes, for other reasons
+        return ()  # every call raises, as with many changes for other reasons
     found: list[tuple[Any, Bug]] = []
     until = time.process_time() + min(limit, RULED)
-    unchanged = {id(work): work.run(first) for work in works}  # a plain form may follow another convention
-    for work, rank, bug, mutants in _variants(works, first):
-        if time.process_time() > until or len(found) == NAMED or (found and (work, rank) != found[0][0]):
+    unchanged = {id(runner): runner.run(first) for runner in runners}  # a plain form may follow another convention
+    for runner, rank, bug, mutants in _variants(runners, first):
+        if time.process_time() > until or len(found) == NAMED or (found and (runner, rank) != found[0][0]):
             break
-        with work.formula.mutated(mutants):
+        with runner.formula.mutated(mutants):
             same_line = bug.name in [other.name for _, other in found]
-            changed = compare(work.run(first), unchanged[id(work)], match.truth[first], match.aspect) != AGREE
-            if changed and not same_line and match.explained_by(work.run, first):
-                found += [((work, rank), bug)] * (shown is None or fails_so(shown, work.subject, True))
+            changed = compare(runner.run(first), unchanged[id(runner)], match.truth[first], match.aspect) != AGREE
+            if changed and not same_line and match.explained_by(runner.run, first):
+                found += [((runner, rank), bug)] * (shown is None or fails_so(shown, runner.subject, True))
     return tuple(bug for _, bug in found)
 
 
-def _variants(works: "list[_Workshop]", i: int) -> "Iterator[tuple[_Workshop, int, Bug, list[Mutant]]]":
+def _variants(runners: "list[_Runner]", i: int) -> "Iterator[tuple[_Runner, int, Bug, list[Mutant]]]":
     """The known slips, then the mutants by rule, the plainest first, then two slips at once, each with its rank."""
-    slips = slips_of(works[0].match.op.spec.name)
+    slips = slips_of(runners[0].match.op.spec.name)
     for slip in slips:
-        yield from _patched(works, 0, Bug(slip.name, slip.says, slip.hint), slip.changes)
-    hint = RULE_HINTS[works[0].match.aspect == GRADIENTS]
-    for work in works:
-        for mutant in mutants_of(work.formula, functools.partial(work.run, i)):
-            yield work, mutant.rank, Bug(mutant.place, mutant.says, mutant.hint or hint), [mutant]
+        yield from _patched(runners, 0, Bug(slip.name, slip.says, slip.hint), slip.changes)
+    hint = RULE_HINTS[runners[0].match.aspect == GRADIENTS]
+    for runner in runners:
+        for mutant in mutants_of(runner.formula, functools.partial(runner.run, i)):
+            yield runner, mutant.rank, Bug(mutant.place, mutant.says, mutant.hint or hint), [mutant]
     for a, b in itertools.combinations(slips, 2):
         bug = Bug(f"{a.name} and {b.name}", f"{a.says}; and {b.says}", a.hint)
-        yield from _patched(works, 4, bug, a.changes + b.changes)
+        yield from _patched(runners, 4, bug, a.changes + b.changes)
 
 
-def _patched(works: "list[_Workshop]", rank: int, bug: Bug, changes: Any) -> Iterator[Any]:
-    """With these changes, the first formula that has all of the texts."""
-    made = ((work, rank, bug, work.formula.patched(bug.says, changes)) for work in works)
+def _patched(runners: "list[_Runner]", rank: int, bug: Bug, changes: Any) -> Iterator[Any]:
+    """The variant with these changes of the first formula that has all of their texts."""
+    made = ((runner, rank, bug, runner.formula.patched(bug.says, changes)) for runner in runners)
     return itertools.islice((variant for variant in made if variant[-1]), 1)
 
 
-def _workshops(match: Match) -> "list[_Workshop]":
+def _runners(match: Match) -> "list[_Runner]":
     """For results the plain form and the oracle; for gradients the plain backward and the library's."""
     spec = match.op.spec
     if match.aspect == GRADIENTS:
         name, made = f"{spec.function}_backward", of_backward(spec)
-        works = [_Workshop(match, *made)] if made is not None else []
+        runners = [_Runner(match, *made)] if made is not None else []
         if hasattr(plain, name):
             formula = Formula(getattr(plain, name), within=plain.__name__)
             both = {spec.function: getattr(spec.ours(), spec.function), name: formula.function()}
-            works.insert(0, _Workshop(match, formula, SimpleNamespace(**both)))
-        return works
+            runners.insert(0, _Runner(match, formula, SimpleNamespace(**both)))
+        return runners
     loops = spec.loops or ((spec.oracle,) if spec.oracle is not None else ())
     if not loops or (match.aspect not in NUMBERS and spec.of_loops is None):
         return []
-    names, works = [loop.__name__ for loop in loops], []
-    for room in (plain, oracles):
-        if all(hasattr(room, name) for name in names):
-            formula = Formula(*(getattr(room, name) for name in names), within=room.__name__)
+    names, runners = [loop.__name__ for loop in loops], []
+    for module in (plain, oracles):
+        if all(hasattr(module, name) for name in names):
+            formula = Formula(*(getattr(module, name) for name in names), within=module.__name__)
             calls = map(formula.function, range(len(names)))
             implementation = spec.of_loops(*calls) if spec.of_loops is not None else _in_its_dtype(spec, *calls)
-            works.append(_Workshop(match, formula, implementation))
-    return works
+            runners.append(_Runner(match, formula, implementation))
+    return runners
 
 
 def _in_its_dtype(spec: Any, formula: Any) -> SimpleNamespace:
-    """The formula as an implementation: its results in the dtype of the inputs."""
+    """The formula as an implementation, with results in the dtype of the inputs."""
     ours = getattr(spec.ours(), spec.function)
     signature = inspect.signature(ours)
 
@@ -108,8 +108,8 @@ def _in_its_dtype(spec: Any, formula: Any) -> SimpleNamespace:
     return SimpleNamespace(**{spec.function: forward})
 
 
-class _Workshop:
-    """A formula of a spec, and the observations of its variants on the cases of a match."""
+class _Runner:
+    """Runs a formula of a spec, with the changes in force, on the cases of a match."""
 
     def __init__(self, match: Match, formula: Formula, implementation: Any):
         self.match, self.formula = match, formula
@@ -117,7 +117,7 @@ class _Workshop:
         self.takes: dict[int, Any] = {}  # arguments of the backward, by case
 
     def run(self, i: int) -> Observation:
-        """The observation of the formula as it is at present, on case i."""
+        """The observation of the formula on case i."""
         spec, case = self.match.op.spec, case_of(self.match.op, i)
         gradients = self.match.aspect == GRADIENTS
         try:

@@ -1,7 +1,7 @@
 """Random cases for properties: sizes, masks, dtypes and entries.
 
 All randomness comes from one function that chooses from a sequence. A seeded NumPy generator gives the same cases on
-every machine. Where one fails, hypothesis draws others, and shrinks them towards the front of every sequence.
+every machine. If a case fails, hypothesis draws others, and shrinks them towards the front of every sequence.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -121,7 +121,7 @@ def seeded_cases(
     wide: bool,
     batch: int = 0,
 ) -> tuple[dict[str, Any], ...]:
-    """`count` cases, drawn once for all properties: copy before a call. Batch 0 begins with the simplest one."""
+    """`count` cases, drawn once for all properties: copy before a call. Batch 0 begins with the simplest case."""
     drawers = [CaseDrawer.seeded((seed, i), leads, wide) for i in range(batch * count, (batch + 1) * count)]
     if batch == 0:
         drawers[0] = CaseDrawer(lambda options: options[0], leads, wide)
@@ -129,7 +129,7 @@ def seeded_cases(
 
 
 def plainness(case: dict[str, Any]) -> Any:
-    """A key that sorts cases: float64 first, then those without axes of length 1, of few axes, of most arguments."""
+    """A key that sorts cases: float64, few axes of length 1, few axes, sizes up to 4, and many arguments come first."""
     arrays = [x for x in case.values() if isinstance(x, np.ndarray)]
     sizes, axes = [size for x in arrays for size in x.shape], max((x.ndim for x in arrays), default=0)
     single, narrow = any(x.dtype == np.float32 for x in arrays), sum(size < 2 for size in sizes)

@@ -1,5 +1,4 @@
-"""Causes of failures that need no zoo: NumPy was patched, axes are exchanged, a matrix is transposed, or something is
-float32."""
+"""Causes of failures that need no zoo: a patched NumPy, exchanged axes, a transposed matrix, or float32 inside."""
 
 import copy
 import itertools
@@ -37,13 +36,13 @@ def find_cause(
 ) -> Diagnosis:
     """The cause of a failure: a bug that `diagnose` names, or a cause that needs no zoo.
 
-    `strict`: no convention was sought, and one may be the cause.
+    With `strict`, conventions were not detected before, and one may be the cause.
     """
     cause, ends = patched(), shown is None or shown.too_long is None
     if ends:
-        cause = cause or misplaced(op, patience, ("heads_first",))  # every other failure would follow from it
+        cause = cause or misplaced(op, patience, ("heads_first",))  # it would explain every other failure
     cause = cause or diagnose(op, op.spec, failed, limit, shown, strict)
-    if not cause or cause.how == "rule":  # a change of a formula: what explains every case goes before it
+    if not cause or cause.how == "rule":  # any cause that explains every case is better than a rule
         if ends:
             cause = misplaced(op, patience) or single(op, patience) or cause
         cause = (strict and differing(op, patience)) or cause
@@ -51,21 +50,21 @@ def find_cause(
 
 
 def functions_of_numpy() -> dict[str, Any]:
-    rooms = {"np": np, "np.linalg": np.linalg}
-    return {f"{room}.{name}": f for room, names in rooms.items() for name, f in vars(names).items() if callable(f)}
+    modules = {"np": np, "np.linalg": np.linalg}
+    return {f"{module}.{name}": f for module, m in modules.items() for name, f in vars(m).items() if callable(f)}
 
 
 _NUMPY = functions_of_numpy()
 
 
 def replaced(before: dict[str, Any]) -> list[str]:
-    """The functions of NumPy that are no longer what they were before."""
+    """The names of the functions of NumPy that are no longer those of `before`."""
     now = functions_of_numpy()
     return [name for name, f in before.items() if now.get(name) is not f]
 
 
 def patched() -> Diagnosis:
-    """The functions of NumPy that are no longer what they were when the checker was imported."""
+    """The functions of NumPy that were replaced after the checker was imported."""
     names = replaced(_NUMPY)
     if not names:
         return Diagnosis()
@@ -74,7 +73,7 @@ def patched() -> Diagnosis:
 
 
 def misplaced(op: Subject, patience: float = 10.0, names: Iterable[str] = ()) -> Diagnosis:
-    """The axes that are exchanged, if `op` is right where they are changed back. `names`: only these layouts."""
+    """The axes that are exchanged, if exchanging them back makes `op` right. Tries only the layouts `names`, if any."""
     if not op.spec.common:
         return Diagnosis()
     forms, op.forms = op.forms, []
@@ -130,7 +129,7 @@ def _exchange(one: int, two: int, x: Any, case: Case) -> Any:
 
 
 def _layouts(op: Subject) -> Iterator[tuple[str, str, str, tuple[int, ...], Rearranged]]:
-    """Names, sentences, hints, the batch axes of cases to try, and what changes the axes back."""
+    """Layouts that `op` may have. -> name, sentence, hint, batch axes of the cases to try, exchange of the axes."""
 
     def moving(names: Iterable[str], move: Callable[..., Any], result: bool) -> Rearranged:
         moves = dict.fromkeys(names, move)

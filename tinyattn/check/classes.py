@@ -22,10 +22,11 @@ def layer(
 
     With `rows`, the class takes matrices: leading axes of the inputs are merged into one, and restored in the result.
 
-    `make` is the class, or a function that makes an object. It gets, by name, the arguments of the spec that are in its
-    signature: `heads` or `eps`, and also `x`, for its sizes. `params` maps each of the spec's parameters to the path
-    where it is set, `grads` to the path of its gradient after the backward. The backward returns the gradients of
-    `inputs`, or None if they have none. A path is a chain of attributes and dictionary keys; a final ".T" transposes:
+    `make` is the class, or a function that makes an object. It is passed those of the spec's arguments that its
+    signature names: `heads` or `eps`, and `x`, if it needs the sizes. `params` maps each of the spec's parameters to
+    the path where it is set, `grads` to the path of its gradient after the backward. The backward returns the gradients
+    of `inputs`, or None if they have none. A path is a chain of attributes and dictionary keys; ".T" at its end
+    transposes:
 
         linear = layer(Dense, params={"W": "weight.T", "b": "bias"}, grads={"W": "grads.weight.T", "b": "grads.bias"})
 

@@ -104,7 +104,7 @@ def _check(options: argparse.Namespace, targets: list[Target]) -> int:
 
 
 def _targets(options: argparse.Namespace) -> list[Target]:
-    """The targets named, or else those of the nearest table."""
+    """The targets of the command line, or else those of the nearest table."""
     if bool(options.targets) != bool(options.kind):
         usage = "MODULE --as KIND, or a table [tool.tinyattn.check] in pyproject.toml"
         raise ValueError(f"say what to check, and its kind: tinyattn check {usage}; kinds: {', '.join(SPECS)}")

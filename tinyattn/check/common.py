@@ -20,8 +20,8 @@ from .subject import MissingError, NotOfferedError, Subject
 STEP = 1e-6  # of central differences in float64, relative to the argument
 
 FORWARD, ORACLE, BACKWARD = list[Property](), list[Property](), list[Property]()
-# In these lists `holds` takes the subject, the spec and the case, and statements contain {f}, the function's name, and
-# {says}, its equation; `common_properties` makes them those of one spec.
+# In these lists `holds` takes the subject, the spec and the case. Statements contain {f}, the function's name, and
+# {says}, its equation. `common_properties` makes them properties of one spec.
 _forward, _oracle, _backward = (stating("", into) for into in (FORWARD, ORACLE, BACKWARD))
 _shapes = partial(_forward, "exact", stage="shapes")
 _contract = partial(_shapes, gravity="contract")
@@ -305,7 +305,7 @@ def ours_of(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def shapes_of(spec: Spec, case: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
-    """The shapes of the outputs. They depend on those of the arguments alone: cases of equal shapes share them."""
+    """The shapes of the outputs, remembered: they depend on the shapes of the arguments alone."""
     arguments = ((n, x.dtype, x.shape) if isinstance(x, np.ndarray) else (n, x) for n, x in case.items())
     key = (getattr(spec.ours(), spec.function), *arguments)
     if key not in spec.remembered:
@@ -353,7 +353,7 @@ def _demand_new_memory(results: dict[str, Any], arguments: dict[str, Any]) -> No
 
 
 def _is_reshape(y: np.ndarray, x: np.ndarray) -> bool:
-    """Whether y is x in another shape: .reshape makes no copy, and patches of one pixel are only a reshape."""
+    """Whether y is x in another shape. Such a view is allowed, since .reshape makes no copy: patches of one pixel."""
     return y.size == x.size and y.shape != x.shape and np.array_equal(np.ravel(y), np.ravel(x), equal_nan=True)
 
 
@@ -385,13 +385,15 @@ def _like(x: Any, shape: tuple[int, ...], dtype: Any, what: str) -> None:
 
 
 def tolerance(spec: Spec, case: dict[str, Any]) -> float:
-    """The rounding error allowed in the outputs of this case: of sums as long as its largest input."""
+    """The rounding error allowed in the outputs of this case: that of a sum over its largest input."""
     return rounding(dtype_of(case), _length(case), spec.scale(case))
 
 
 def _gradient_tolerance(spec: Spec, case: dict[str, Any]) -> Callable[[Any, float], float]:
-    """-> a function of a gradient g and a factor: 10 times the rounding error of sums as long as g or the largest
-    input, of terms of size scale · factor."""
+    """-> the rounding error allowed in a gradient, as a function of the gradient and a factor of its terms' size.
+
+    It is 10 times that of a sum over the gradient or the largest input.
+    """
     dtype, length, scale = dtype_of(case), _length(case), spec.scale(case)
     return lambda g, factor: 10 * rounding(dtype, max(length, np.size(g)), scale * factor)
 

@@ -1,4 +1,4 @@
-"""What implementations compute on a fixed battery of cases, whether two of them agree, and what a bug explains."""
+"""Compare what implementations compute on a fixed battery of cases, and find whether a bug explains their results."""
 
 import functools
 import itertools
@@ -76,8 +76,8 @@ def zip_named(a: Observation, b: Observation) -> list[tuple[str, np.ndarray, np.
 def compare(a: Observation, b: Observation, truth: Observation, aspect: int) -> str:
     """Compare two observations of one case: AGREE, CONTRADICT (different numbers) or INCOMPARABLE.
 
-    Different numbers are evidence of different bugs. An error or overflow in only one is no evidence: two ways of
-    writing one bug may fail on different inputs. Two results of wrong shape agree, whatever the shapes.
+    Different numbers are evidence of different bugs. An error or overflow in only one is no evidence, since two ways of
+    writing one bug may fail on different inputs. Two results of wrong shape agree, even if their shapes differ.
     """
     one, two = ({n: x for n, x in seen.items() if aspect_of(n) == aspect} for seen in (a, b))
     errors = [broken(seen) for seen in (one, two)]
@@ -172,7 +172,7 @@ def fails_so(shown: Trial, other: Subject, numbers: bool) -> bool:
 
 
 def _error(violation: Violation) -> Any:
-    """How far off the shown entry is: of several that are equally far off, rounding decides which is shown."""
+    """The error of the shown entry. If several entries have equal errors, rounding decides which is shown."""
     try:
         return abs(violation.got - violation.expected)
     except TypeError:
@@ -205,15 +205,15 @@ class Match:
     aspect: int
 
     def verdict(self, bugs: Iterable[str], i: int, aspect: int) -> str:
-        """`_compare` the implementation with the zoo's version with these bugs, on case i."""
+        """`compare` the implementation with the zoo's version with these bugs, on case i."""
         return compare(self.seen[i], zoo_run(bugs, self.op, i), self.truth[i], aspect)
 
     def explained(self, *bugs: str, enough: float = ENOUGH) -> int:
         """The number of wrong cases on which these bugs give the same result as the implementation, or 0.
 
-        It is 0 unless they agree on every right case, and on a share `enough` of the wrong ones. On up to SLACK of the
-        wrong cases they may give different numbers: two ways of writing one mistake differ at extremes, or there is a
-        second mistake.
+        It is 0 unless they agree on every right case, and on a share `enough` of the wrong ones. On a share of up to
+        SLACK of the wrong cases they may give different numbers: two ways of writing one mistake differ at extremes, or
+        there is a second mistake.
         """
         count = len(self.wrong)
         agreed = missed = contradicted = 0
@@ -234,14 +234,14 @@ class Match:
     def explained_by(self, run: Callable[[int], Observation], first: int) -> bool:
         """Whether `run` gives the results of the implementation, on `first`, then on all cases.
 
-        On a quarter of the wrong cases both may fail to give numbers, in different ways.
+        On a share of up to SLACK of the wrong cases both may fail to give numbers, in different ways.
         """
         missed = 0
         for i in [first, *(i for i in self.wrong if i != first), *(i for i in self.seen if i not in self.wrong)]:
             changed, right = run(i), self.truth[i]
             verdict = compare(self.seen[i], changed, right, self.aspect)
             if i in self.wrong and verdict == AGREE == compare(changed, right, right, self.aspect):
-                return False  # the change changes nothing, or nothing that both show
+                return False  # no difference between the changed formula and the right one shows
             missed += verdict != AGREE
             if verdict == CONTRADICT or missed > SLACK * len(self.wrong) or (missed and i == first):
                 return False
@@ -267,8 +267,8 @@ class Match:
         return not any(changes(i) for i in self.truth if i not in self.wrong) and any(map(changes, self.wrong))
 
     def of_plain_forms(self) -> "Match":
-        """Without calls that right code may answer otherwise: forms that this library alone uses, and queries that may
-        look at nothing.
+        """The match without calls for which right code may return other results: those of forms that this library
+        alone uses, and of queries that may look at nothing.
         """
         ours: list[Any] = [form for form in other_forms(self.op) if form.ours]
         ours.append(DeadRows(""))
@@ -277,7 +277,7 @@ class Match:
         return replace(self, seen=plain, wrong=wrong) if wrong else self
 
     def where(self) -> str:
-        """Which results are wrong, and what all cases with wrong ones have in common."""
+        """Sentences on which results are wrong, and on what the wrong cases have in common."""
         every = [x for i in self.wrong for x in zip_named(self.seen[i], self.truth[i])]
         names = {n for n, _, _ in every if aspect_of(n) == self.aspect}
         wrong = {name: [(x, y) for n, x, y in every if n == name and not same_numbers(x, y)] for name in sorted(names)}

@@ -1,4 +1,4 @@
-"""How cases in which an implementation is wrong differ from those in which it is right: a hint without a bug's name."""
+"""How the cases in which an implementation is wrong differ from the others: a hint if no bug can be named."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 Case = dict[str, Any]
-LEAST = 3  # cases of each kind that a rule must have seen
+LEAST = 3  # the least number of right cases, and of wrong ones, for a condition
 SIZES = (*range(1, 18), 32, 33, 64, 65, 128, 129, 256, 257, 512, 513)  # around the usual sizes of tiles
-SHARE = 0.6  # of the cases that a rule calls wrong
+SHARE = 0.6  # the least share of wrong cases among those that do not meet a condition
 
 
 def contrast(right: list[Case], wrong: list[Case]) -> str:
-    """A sentence with the simplest condition under which it is always right, and otherwise mostly wrong; or ""."""
+    """A sentence with the simplest condition under which an implementation is always right, if it is mostly wrong
+    otherwise; or ""."""
     every = [*right, *wrong]
     if len(right) < LEAST or len(wrong) < LEAST:
         return ""
@@ -49,13 +50,13 @@ def _is(x: Any, value: Any) -> bool:
 
 
 def right_up_to(right: Callable[[int], bool]) -> tuple[int, int] | None:
-    """The size up to which it is always right, and the next one, if it is right for some sizes and not for all."""
+    """The size up to which all are right, and the next one; None if all sizes are right, or not even the first."""
     fine = list(itertools.takewhile(right, SIZES))
     return (fine[-1], SIZES[len(fine)]) if 0 < len(fine) < len(SIZES) else None
 
 
 def parts(wrong: dict[str, bool]) -> str:
-    """A sentence that says which of several results are wrong, if some are and some are not."""
+    """A sentence with the wrong and the right ones of several results, if there are both; or ""."""
     names = {bad: [name for name, is_wrong in wrong.items() if is_wrong == bad] for bad in (True, False)}
     if not all(names.values()):
         return ""
@@ -63,7 +64,7 @@ def parts(wrong: dict[str, bool]) -> str:
 
 
 def resemblance(pairs: list[tuple[np.ndarray, np.ndarray]]) -> str:
-    """A sentence on what wrong results have in common with the right ones, in every pair of the two; or ""."""
+    """A sentence on how the wrong results resemble the right ones, in every pair (wrong, right); or ""."""
     pairs = [(x, y) for x, y in pairs if x.size > 1]
     if len(pairs) < LEAST or any(x.shape != y.shape or not np.all(np.isfinite(x)) for x, y in pairs):
         return ""

@@ -1,14 +1,15 @@
 """Name a known bug: compare the implementation's results with those of every bug in the zoo, on the same inputs.
 
-Both are run on a fixed battery of cases. A bug is named if it gives the same results on at least half of the cases
-where the implementation is wrong (a pair of bugs: on all of them), contradicts it on at most a quarter, and is itself
-right wherever the implementation is right. Single bugs are tried first, then pairs. If several bugs match equally well,
-all are named. Bugs whose errors vary with rounding or random draws (`noisy`) are recognised by which properties fail
-and by the size of their errors.
+The implementation and each buggy version are run on a fixed battery of cases. A bug is named if its results equal the
+implementation's on at least half of the cases where this is wrong (for a pair of bugs, on all of them), contradict them
+on at most a quarter, and are right wherever the implementation is right. Single bugs are tried first, then pairs. If
+several bugs match equally well, all are named. Bugs whose errors vary with rounding or random draws (`noisy`) are
+recognised by the properties that fail and by the size of their errors.
 
-Where no bug of the zoo matches, changes of the formula are tried: known slips (slips.toml), then mutants by rule
-(mutants.py). One of them must give the same results on all cases; on a quarter of the wrong ones both may give no
-numbers. Without a match the diagnosis says in which cases, and in which results, the implementation is wrong.
+If no bug of the zoo matches, changes of the formula are tried: known slips (slips.toml), then mutants by rule
+(mutants.py). A change is named if its results equal the implementation's on all cases, where on up to a quarter of the
+wrong ones both may give no numbers. Without a match the diagnosis states in which cases, and in which results, the
+implementation is wrong.
 """
 
 import contextlib
@@ -53,8 +54,8 @@ class Diagnosis:
     """
 
     bugs: tuple[tuple[Bug, ...], ...] = ()
-    how: str = ""  # "numbers", "rule", "failures", or "cause" for what needs no zoo (causes.py)
-    where: str = ""  # without a name: where it is wrong, and where it is right
+    how: str = ""  # found by "numbers", "rule", "failures", or as a "cause" that needs no zoo (causes.py)
+    where: str = ""  # if no bug is named: where the implementation is wrong, and where it is right
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,9 +86,9 @@ def diagnose(
 ) -> Diagnosis:  # fmt: skip
     """Name the bug of `op`, given its failed properties, in about `limit` seconds at most.
 
-    `shown` is the failure in the report: a bug is named only if the zoo's version with it fails that property on that
-    case too (and, for a match by numbers, with the same wrong value). Unless `strict`, no permitted bug is named beside
-    another one.
+    `shown` is the failure in the report. A bug is named only if the zoo's buggy version fails the same property on the
+    same case; for a match by numbers, with the same wrong value. Unless `strict`, a permitted bug is named only if no
+    other one is.
     """
     found = _diagnosed(op, failed, limit, shown)
     if not strict:
@@ -127,7 +128,7 @@ def _diagnosed(op: Subject, failed: Iterable[str], limit: float, shown: Trial | 
 
 
 def _confirmed(shown: Trial | None, op: Subject, diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis, with only the bugs that fail the shown property on the shown case as `fails_so` says."""
+    """The diagnosis without bugs whose buggy versions do not fail the shown property on the shown case (`fails_so`)."""
     if shown is None or not diagnosis:
         return diagnosis
 

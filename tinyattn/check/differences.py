@@ -1,4 +1,4 @@
-"""Central differences of a loss, beside the gradients that a backward derives, and the report of both."""
+"""Compare the gradients that a backward derives with central differences of the loss, and report both."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -70,8 +70,8 @@ class GradReport:
 class Differences:
     """Central differences of `loss`, whose arrays are moved in place; `size` is the sum of the loss's |terms|.
 
-    Rounding leaves an error of about 4e-16 · size / step in a difference. Divided by the tolerance, that is `floor`: a
-    much smaller gradient cannot be checked.
+    Rounding leaves an error of about 4e-16 · size / step in a difference. `floor` is this error divided by the
+    tolerance; much smaller gradients cannot be checked.
     """
 
     loss: Callable[[], float]
@@ -138,7 +138,7 @@ class Differences:
         return abs(derived - self.slope(x, v, h, derived, self.tolerance * scale)) / scale if scale else 0.0
 
     def slope(self, x: Array, direction: Array, h: float, derived: float, slack: float) -> float:
-        """The loss's slope along a direction; at a kink, the number nearest to `derived` between its sides' slopes."""
+        """The loss's slope along a direction; at a kink, the number between both sides' slopes nearest to `derived`."""
 
         def loss_at(t: float) -> float:
             before = x.copy()

@@ -1,11 +1,11 @@
-"""Properties that many kinds share: a spec asks for them in a line each.
+"""Properties that many kinds share; a spec adds each family in one line.
 
     states = SpecBuilder("rms_norm")
     normaliser(states)
 
-A family takes the decorator that `stating` made, and what differs between kinds: the names of arguments; `of`, which
-turns a drawn case into one that the property is about; `name`, for a kind with two properties of one family. Expected
-values come from the spec's oracle, tolerances from its `scale`.
+A family takes the spec's builder and what differs between kinds: the names of arguments; `of`, which turns a drawn
+case into one that the property is about; `name`, for a kind with two properties of one family. Expected values come
+from the spec's oracle, tolerances from its `scale`.
 """
 
 from collections.abc import Callable
@@ -72,13 +72,13 @@ def batch_apart(states: Any) -> None:
 
 
 def of_sequences(states: Any, hint: str = "") -> None:
-    """For a layer of tokens `x` that looks only where its mask allows: batches are apart, and so are times."""
+    """For a layer of tokens `x` whose outputs depend on no other entry of the batch and on no masked token."""
     batch_apart(states)
     causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)}, hint=hint)
 
 
 def blind_queries(states: Any, hint: str) -> None:
-    """For attention of tokens `x`, to a `memory` if it has one, or of queries `q`; a query may look at nothing."""
+    """For attention in which a query may look at nothing: of queries `q`, or of tokens `x` to a `memory` or to `x`."""
 
     def first_blind(c: Any) -> Case:
         queries, keys = (c.q, c.k) if "q" in c else (c.x, c.get("memory", c.x))
@@ -92,7 +92,7 @@ def blind_queries(states: Any, hint: str) -> None:
 
 
 def onto_itself(case: Case) -> Case:
-    """An attention's case with as many keys as queries."""
+    """A case of attention, cut to as many keys as queries."""
     n = min(case["q"].shape[-2], case["k"].shape[-2])
     return case | {name: case[name][..., :n, :].copy() for name in "qkv"}
 

@@ -51,11 +51,11 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     forms = _forms(op, cases) if any(map(_raised, reasons)) else []
     while any(_raised(outcome) for _, outcome in left):
         outcomes = {form: [outcome for case, outcome in left if form.has(case)] for form in forms}
-        some = [form for form in forms if not all(form.has(case) for case, _ in left)]  # something must be left to try
+        some = [form for form in forms if not all(form.has(case) for case, _ in left)]  # some call must be left to try
         candidates = [form for form in some if _refused(op, form, left)]
         if not candidates:
             break
-        # A form that raises always goes first: another may raise only where it occurs together with that one.
+        # A form that always raises goes first, since another may raise only in calls that also have that form.
         first = max(candidates, key=lambda form: (all(map(_raised, outcomes[form])), len(outcomes[form])))
         refused.append(first)
         left = [(case, outcome) for case, outcome in left if not first.has(case)]
@@ -77,7 +77,7 @@ def _refused(op: Subject, form: Form, tried: list[tuple[dict[str, Any], str]]) -
 
 
 def _orders_refused(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
-    """The form of arrays in another order of memory, which `Tensor.view` refuses: it gives no wrong number."""
+    """The form of arrays in another memory order, if `op` refuses it, as `Tensor.view` does."""
     form = Form("arrays that do not lie in C order", _in_other_order)
     for case in cases if op.takes_tensors else ():
         other = {n: np.array(x, order="F") if isinstance(x, np.ndarray) else x for n, x in case.items()}
@@ -145,7 +145,7 @@ def _outcome(op: Subject, case: dict[str, Any]) -> str:
     except (MissingError, CannotRunError):
         return "right"
     if not op.spec.common:
-        return "wrong"  # or right: its properties will show it
+        return "wrong"  # or right, which its properties will show
     with np.errstate(all="ignore"):
         expected = np.asarray(ours_of(op.spec, case)[0])
     return "right" if y.shape == expected.shape and np.allclose(y, expected, rtol=1e-3, atol=1e-3) else "wrong"
@@ -197,9 +197,9 @@ def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
 
 
 def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
-    """The forms that this library alone uses, and that `op` does not compute: it computes other calls, none of these.
+    """The forms that this library alone uses and that `op` does not compute, although it computes other calls.
 
-    A call may return: `np.where(mask, ...)` takes an object of a class that it does not know for True.
+    Such a call need not raise: `np.where(mask, ...)` takes an object of an unknown class for True.
     """
     every = [form for form in other_forms(op) if form.ours]
     refused = [form for form in every if form.fatal and op.takes_tensors]
@@ -208,7 +208,7 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
     drawn = [case for case in drawn if op.offers(case) and not any(form.has(case) for form in refused)]
 
     def outcomes(form: Form | None) -> list[str]:
-        """Of calls with this form of `forms` and no other; None: with none of them."""
+        """The outcomes of calls that have this form and no other of `forms`; for None, of calls that have none."""
         each = []
         for case in itertools.islice((c for c in drawn if all(f.has(c) == (f is form) for f in forms)), 2 * SEEDS):
             try:

@@ -1,7 +1,7 @@
-"""A formula whose source can be changed: its numbers then may explain those of an implementation.
+"""A formula whose source can be changed, to find a change that gives the numbers of an implementation.
 
 It is an oracle, a form of plain.py, or a backward of the library. All functions that it calls share a separate
-namespace, in which some of them are exchanged at a time. mutants.py makes changes by rule, slips.py has known ones.
+namespace, in which changed versions replace them. mutants.py makes changes by rule, slips.toml has known ones.
 """
 
 import __future__
@@ -30,9 +30,9 @@ Slot = tuple[ast.AST, str, int | None]  # a node, its field, and an index if tha
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one function, and what it is, in words. `rank` is 0 for the plainest changes.
+    """One change of one function: `new` goes into the slot. `says` describes it in words.
 
-    `place` is FILE:LINE. `new` goes into the slot. `hint` is a question on the line, if it has one.
+    `place` is FILE:LINE. `rank` is 0 for the plainest changes. `hint` is a question on the line, if it has one.
     """
 
     function: str
@@ -45,13 +45,13 @@ class Mutant:
 
 
 class Formula:
-    """Functions, and those that they call in the modules `within`, in a namespace where any can be exchanged."""
+    """Functions, with those that they call in the modules `within`, in a namespace where each can be changed."""
 
     def __init__(self, *entries: Callable[..., Any], within: str):
         self.space: dict[str, Any] = {"math": math}
         self.places: dict[str, tuple[str, int]] = {}  # file, and the line before the first
         self.trees: dict[str, ast.FunctionDef] = {}
-        self.words: dict[str, dict[int, tuple[str, str]]] = {}  # what a line computes, and a question, by its number
+        self.words: dict[str, dict[int, tuple[str, str]]] = {}  # by line: what it computes, and a question
         self.entries, self.within = [inspect.unwrap(entry) for entry in entries], within
         for entry in self.entries:
             self._collect(entry)
@@ -83,7 +83,7 @@ class Formula:
         exec(compile(ast.Module([tree], []), "<mutant>", "exec", FLAGS, True), self.space)
 
     def function(self, i: int = 0) -> Callable[..., Any]:
-        """Entry i, with the changes that hold when it is called."""
+        """Entry i; a call computes with the changes that are in force at that time."""
         entry = self.entries[i]
 
         @functools.wraps(entry)
@@ -94,12 +94,12 @@ class Formula:
 
     @contextlib.contextmanager
     def mutated(self, mutants: list[Mutant]) -> Iterator[None]:
-        """With these changes in the block."""
+        """Within the block, the functions have these changes."""
         names = {mutant.function for mutant in mutants}
         before = {name: self.space[name] for name in names}
         try:
             with put(*((m.slot, m.new) for m in mutants)):
-                for mutant in mutants:  # the rest of the trees has its places
+                for mutant in mutants:  # only new nodes have no line numbers
                     for new in mutant.new if isinstance(mutant.new, list) else [mutant.new]:
                         ast.fix_missing_locations(new)
                 for name in names:
@@ -109,12 +109,12 @@ class Formula:
             self.space.update(before)
 
     def source(self, name: str, mutants: tuple[Mutant, ...] = ()) -> str:
-        """A function's text, without docstring, with these changes."""
+        """The text of a function without its docstring, and with these changes."""
         with put(*((m.slot, m.new) for m in mutants)):
             return ast.unparse(ast.fix_missing_locations(self.trees[name]))
 
     def patched(self, says: str, changes: tuple[tuple[str, str], ...]) -> list[Mutant]:
-        """The mutants that make these changes of text; none where a text is not in the functions."""
+        """The mutants that make these changes of text; none if a text is not in the functions."""
         texts = {n: ast.unparse(tree) for n, tree in self.trees.items()}
         touched = {}
         for old, new in changes:
@@ -126,7 +126,7 @@ class Formula:
         return [Mutant(name, "", says, 0, (self.trees[name], "body", None), body) for name, body in touched.items()]
 
     def values(self, run: Callable[[], Any]) -> dict[str, dict[str, Any]]:
-        """For each function the values of its names, of its plain subscripts, and of "return", when it returns."""
+        """For each function the values, at its return, of its names and plain subscripts, and its result ("return")."""
         wanted = {n: _atoms(tree) for n, tree in self.trees.items()}
         owner = {inner.name: n for n, tree in self.trees.items() for inner in ast.walk(tree)
                  if isinstance(inner, ast.FunctionDef)}  # fmt: skip
@@ -151,7 +151,7 @@ class Formula:
 
 
 def of_backward(spec: Spec) -> tuple[Formula, Any] | None:
-    """The library's backward as a formula, and an implementation with it; None where it is no function of ops/."""
+    """The library's backward as a formula, and an implementation with it; None if it is no function of ops/."""
     ours, name = spec.ours(), f"{spec.function}_backward"
     backward = getattr(ours, name, None)
     if backward is None or not backward.__module__.startswith("tinyattn.ops"):
@@ -184,7 +184,7 @@ def text_of(node: ast.AST) -> str:
 
 @contextlib.contextmanager
 def put(*changes: tuple[Slot, Any]) -> Iterator[None]:
-    """With new contents of slots in the trees."""
+    """Within the block, slots in the trees have new contents."""
     before = []
     try:
         for (parent, name, i), new in changes:

@@ -1,5 +1,5 @@
-"""Functions of torch and JAX as implementations: arrays go in and come out, and where a function has no backward, the
-framework differentiates it. Neither framework is imported unless the implementation has imported it."""
+"""Functions of torch and JAX as implementations: they take and return arrays, and the framework differentiates those
+without a backward. Neither framework is imported unless the implementation has imported it."""
 
 import contextlib
 import inspect
@@ -35,7 +35,7 @@ class Torch:
 
     @classmethod
     def share(cls, x: Any) -> Any:
-        """A tensor in the array's memory: what is written into it is written into the array."""
+        """A tensor that shares the array's memory, so that writing into the tensor changes the array."""
         import torch
 
         if isinstance(x, tuple) and any(isinstance(part, np.ndarray) for part in x):
@@ -102,8 +102,8 @@ def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> S
     """The implementation as a subject, called with a framework's tensors if it takes and returns these.
 
     A function that takes arrays and tensors gets tensors if it has no backward and its file imports the framework,
-    which can then differentiate it. A call of more than `patience` seconds raises nothing here: the properties, tried
-    later, report it. Raises CannotRunError if the implementation lacks the spec's function.
+    which can then differentiate it. A call that takes more than `patience` seconds is not reported here, but by the
+    properties. Raises CannotRunError if the implementation lacks the spec's function.
     """
     loaded = [framework for framework in FRAMEWORKS if framework.name in sys.modules]
     if Torch in loaded:
@@ -124,12 +124,12 @@ def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> S
                 return lifted
             return op if takes_arrays else Subject(_lifted(op, framework, False), spec)
         if imports and not takes_arrays:
-            return lifted  # what it raises for tensors is to be reported
+            return lifted  # so that its error for tensors is reported
     return op
 
 
 def _of_one(implementation: Any) -> Any:
-    """A function (q, k, cos, sin) -> (q, k), as of transformers, made to turn one array; anything else unchanged."""
+    """A function (q, k, cos, sin) -> (q, k), as in transformers, adapted to rotate one array; others unchanged."""
     f = getattr(implementation, "rotary", implementation)
     try:
         names = [n for n, p in inspect.signature(f).parameters.items() if p.default is p.empty]
@@ -189,7 +189,7 @@ def _first_cases(op: Subject) -> Iterator[dict[str, Any]]:
 
 
 def _runs(op: Subject, patience: float) -> bool:
-    """Whether its first property can be tried: no call raises, or returns something else than an array."""
+    """Whether its first property can be tried: calls do not raise, and return arrays."""
     for seed in range(4):
         try:
             with alarm(patience):
@@ -211,7 +211,7 @@ def _is_module(implementation: Any) -> bool:
 
 
 def _is_differentiable(op: Subject) -> bool:
-    """Whether the framework can differentiate it: not under no_grad, nor where it leaves the framework."""
+    """Whether the framework can differentiate it: not under no_grad, nor if the code converts tensors to arrays."""
     by_hand = hasattr(op.implementation, f"{op.spec.function}_backward")
     if by_hand or not op.spec.wrt or not isinstance(op.forward, Lifted):
         return True
@@ -228,7 +228,7 @@ def _is_differentiable(op: Subject) -> bool:
 
 
 def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
-    """The implementation with its functions lifted to arrays."""
+    """The implementation, with functions that take arrays and convert them to the framework's."""
     module = op.forward if _is_module(op.forward) else op.implementation if _is_module(op.implementation) else None
     in_dtype = partial(_in_dtype_of, module) if module is not None else lambda f: f
     lifted = Lifted(in_dtype(op.forward.forward if _is_module(op.forward) else op.forward), op, framework)
@@ -268,7 +268,7 @@ def _in_dtype_of(module: Any, f: Callable[..., Any]) -> Callable[..., Any]:
 class Lifted:
     """A function of tensors, called with arrays; `backward` is its derivative by the framework.
 
-    Specs without common properties are of code that writes into its arguments: tensors share the arrays' memory.
+    In specs without common properties, code writes into its arguments, and so tensors share the arrays' memory.
     """
 
     def __init__(self, f: Callable[..., Any], op: Subject, framework: Any):
@@ -323,7 +323,7 @@ def _first(y: Any) -> Any:
 
 
 def _with_our_arguments(implementation: Any, spec: Spec) -> Any:
-    """A function of torch.nn.functional, made to take this library's arguments; anything else unchanged."""
+    """A function of torch.nn.functional, adapted to take this library's arguments; others unchanged."""
     import torch.nn.functional as F
     from torch.optim import Optimizer
 

@@ -1,7 +1,7 @@
 """Gradient checks: central differences in float64 against random cotangents.
 
-The loss is <u, output> with a random cotangent u for every output: under a plain sum, errors that cancel would pass.
-Every entry of every input is moved both ways (of a whole model's parameters, only some entries). The adjoint test
+The loss is <u, output> with a random cotangent u for every output; in a plain sum of outputs, errors could cancel.
+Every entry of every input is moved up and down, but only some entries of a whole model's parameters. The adjoint test
 <J v, u> = <v, Jᵀ u> then moves each input as a whole along one random direction v; J is the Jacobian.
 
 Three functions share one comparison:
@@ -81,7 +81,7 @@ def gradcheck(
     copies = _copied(arguments)
     returned = _copied(watch.call("backward", lambda: call(backward, copies), copies))
     if is_list_of_numbers(returned) and any(x.shape for x in arrays.values()):
-        returned = (returned,)  # one gradient, as a list: `_problem` reports it
+        returned = (returned,)  # one gradient as a list: it is reported as no array
     gradients = name_gradients(inputs, returned, wrt)
     surplus = gradients.pop(SURPLUS, 0)
 
@@ -166,9 +166,9 @@ class _Watch:
     called: set[str] = field(default_factory=set)
 
     def call(self, who: str, function: Callable[[], Any], copies: dict[str, Any]) -> Any:
-        """The result of `function()`. Notes under `who` which of the arguments `copies` its first call wrote into.
+        """The result of `function()`. Records under `who` which of its arguments, `copies`, the first call writes into.
 
-        Later calls, one or two for each entry, are not watched: each works on copies that nobody reads again.
+        Later calls, one or two for each entry, are not watched, since their copies are not read again.
         """
         if who in self.called:
             return function()
@@ -184,7 +184,7 @@ class _Watch:
         return returned
 
     def added_to(self, report: GradReport) -> GradReport:
-        """The report, with an entry for each function that wrote into arguments, which may be read again elsewhere."""
+        """The report, with an entry for each function that wrote into its arguments."""
         message = "the {} writes into its argument {}: expected work on a copy"
         entries = [Entry(WRITTEN, np.inf, problem=message.format(who, ", ".join(n))) for who, n in self.written.items()]
         return GradReport((*report.entries, *entries), report.tolerance)

@@ -25,17 +25,17 @@ from typing import Any
 from .subject import CannotRunError, TooLongError, message_of
 
 START = "fork" if sys.platform == "linux" else "spawn"  # elsewhere, a child forked after BLAS was used may crash
-WAITING = 10  # the limit by the clock, in multiples of the limit of computing: a call may wait for a core
-AGAIN = 0.5  # seconds to the next alarm: an exception raised in a callback of the garbage collector is lost
-SLACK = 1.1  # the first alarm is so much later: by the clock a computation takes a little longer than it computes
+WAITING = 10  # the limit of wall time, as a multiple of that of CPU time: a call may wait for a core
+AGAIN = 0.5  # seconds until an alarm is repeated: an exception raised in a garbage collector's callback is lost
+SLACK = 1.1  # the first alarm comes later by this factor, since wall time exceeds CPU time a little
 
 
 @contextlib.contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise TooLongError in the block after `seconds` of computing, or WAITING times as many by the clock.
+    """Raise TooLongError in the block after `seconds` of CPU time, or WAITING times as many of wall time.
 
-    In the main thread of a system with SIGALRM it ends anything that Python can interrupt; elsewhere, as on Windows, it
-    ends loops of Python code, but no call that waits.
+    In the main thread of a system with SIGALRM this ends anything that Python can interrupt. Elsewhere, as on Windows,
+    it ends loops of Python code, but no call that blocks.
     """
     main = threading.current_thread() is threading.main_thread()
     with _signal(seconds) if hasattr(signal, "setitimer") and main else _watcher(seconds):
@@ -43,7 +43,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def _late(seconds: float) -> Callable[[], bool]:
-    """A function that says whether the time, which begins now, is up."""
+    """A function that returns whether the time is up, which is counted from now."""
     computed, clock = time.process_time(), time.monotonic()
 
     def late() -> bool:
@@ -64,7 +64,7 @@ def _signal(seconds: float) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, ring)
     left = again = 0.0
     try:
-        left, again = signal.setitimer(signal.ITIMER_REAL, SLACK * seconds, AGAIN)  # an outer one, as of a plugin
+        left, again = signal.setitimer(signal.ITIMER_REAL, SLACK * seconds, AGAIN)  # of an outer timer, as a plugin's
         yield
     finally:
         ended.append(True)
@@ -76,7 +76,7 @@ def _signal(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watcher(seconds: float) -> Iterator[None]:
-    """Let another thread have the interpreter raise TooLongError in this one."""
+    """Raise TooLongError in this thread from another thread, through the interpreter."""
     watched, lock, ended = ctypes.c_ulong(threading.get_ident()), threading.Lock(), threading.Event()
     late = _late(seconds)
 
@@ -94,7 +94,7 @@ def _watcher(seconds: float) -> Iterator[None]:
         yield
     finally:
         while not ended.is_set():
-            with contextlib.suppress(TooLongError), lock:  # it may still be raised here
+            with contextlib.suppress(TooLongError), lock:  # TooLongError may still be raised here
                 ended.set()
         # A loop raises a pending TooLongError here. After SetAsyncExc(None), Python 3.11's interpreter would look for
         # it for ever, and loop without end under sys.settrace.
@@ -107,7 +107,7 @@ def load(target: str) -> Any:
     """Import MODULE or FILE.py, with or without :OBJECT. Raises CannotRunError, with the reason."""
     place, name = split(target)
     is_file = place.endswith(".py") or Path(place).is_dir()
-    if os.getcwd() not in sys.path:  # for a file's imports after everything else, as its folder is
+    if os.getcwd() not in sys.path:  # last for a file, whose imports find installed packages first
         sys.path.insert(len(sys.path) if is_file else 0, os.getcwd())
     try:
         module = _from_file(Path(place)) if is_file else importlib.import_module(place)
@@ -136,7 +136,7 @@ def _from_file(path: Path) -> Any:
         raise CannotRunError(f"{path} is {'a directory' if path.is_dir() else 'no file'}")
     folder, name = path.resolve().parent, f"checked_{path.stem}"  # random.py must not replace the standard module
     sys.path.append(str(folder))  # for its imports of neighbouring files; installed packages first
-    while (folder / "__init__.py").is_file():  # in a package: so that it can import from it
+    while (folder / "__init__.py").is_file():  # a file in a package may import from the package
         name, folder = f"{folder.name}.{name}", folder.parent
     if "." in name:
         sys.path.insert(0, str(folder))
@@ -174,7 +174,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 class _Reader(threading.Thread):
-    """Reads a child's messages in a thread, so that the checker waits for no announced message that fails to come."""
+    """Reads a child's messages in a thread, so that an incomplete message does not block the checker."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(daemon=True)
@@ -266,14 +266,14 @@ def sendable(implementation: Any) -> Any:
 def _place_of(module: Any) -> str | None:
     """The name or the file from which `load` gets a module in another process, or None."""
     file, (top, *inside) = getattr(module, "__file__", None), module.__name__.split(".")
-    specs = (finder.find_spec(top, None) for finder in sys.meta_path)  # importlib.util.find_spec asks sys.modules first
+    specs = (finder.find_spec(top, None) for finder in sys.meta_path)  # importlib.util's looks in sys.modules first
     spec = next((spec for spec in specs if spec is not None), None)
     return module.__name__ if spec is not None and (inside or spec.origin == file) else file
 
 
 def _supervised(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
-    """On Linux: run `_child` in a child of this process. When that has ended, or on SIGTERM, end every process that it
-    started, in whatever group and session; then send how the child ended, and exit."""
+    """On Linux: run `_child` in a child of this process. When it has ended, or on SIGTERM, end every process that it
+    started, in any group and session. Then send how the child ended, and exit."""
     _die_with_the_parent(signal.SIGTERM)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphaned descendants become children of this process
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -329,8 +329,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def _die_with_the_parent(number: int | None = None) -> None:
-    """Start a process group, so that grandchildren can be killed; on Linux, ask for a signal, by default SIGKILL, when
-    the parent dies."""
+    """Start a process group, so that grandchildren can be killed. On Linux, also request a signal, by default SIGKILL,
+    for the time when the parent dies."""
     with contextlib.suppress(OSError, AttributeError):
         os.setpgid(0, 0)
     if sys.platform == "linux":

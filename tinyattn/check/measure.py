@@ -1,4 +1,4 @@
-"""Measure the suite: try every property of a spec on every bug of its zoo."""
+"""Measure the checker: try every property of a spec on every bug of its zoo."""
 
 import contextlib
 import time
@@ -43,10 +43,10 @@ def measure(
 
 
 def soonest(implementation: Any, kind: str) -> dict[str, Any]:
-    """How many cases `check_in_process` tries, property after property, until one fails, and which property that is.
+    """The number of cases that `check_in_process` tries, property by property, until one fails, and that property.
 
-    -> "cases", "property", "stage" and "noted". If none fails, "cases" is None, and "noted" is what the report says
-    all the same: other conventions, calls that are not offered, notes.
+    -> "cases", "property", "stage" and "noted". If none fails, "cases" is None, and "noted" has the report's remarks:
+    other conventions, forms of calls that are not offered, notes.
     """
     op = subject_of(implementation, SPECS[kind])
     cases, until, notes = 0, time.monotonic() + LIMIT, []
@@ -71,7 +71,7 @@ def soonest(implementation: Any, kind: str) -> dict[str, Any]:
 
 
 def summary(measured: dict[str, Any]) -> list[dict[str, Any]]:
-    """One row per spec: the numbers of bugs, of killed ones, of those that only late stages kill, and the survivors."""
+    """One row per spec: the numbers of bugs, of killed bugs, of bugs that only late stages kill, and the survivors."""
     rows = []
     for name, row in measured.items():
         bugs = {b: result["killed by"] for b, result in row["bugs"].items() if not result["convention"]}

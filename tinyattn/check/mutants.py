@@ -1,4 +1,4 @@
-"""All mutants by rule of a formula: each is one change that somebody who writes it down wrongly could make."""
+"""All mutants of a formula by rule. Each is one change that a person who writes the formula wrongly could make."""
 
 import ast
 import contextlib
@@ -15,7 +15,7 @@ from .formula import Formula, Mutant, atom, put, text_of
 from .rules import changes, parsed
 
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.Expr)
-# What stands in place of an array, and a sentence on it.
+# Replacements of an array, each with its sentence.
 _PARTS = (
     ("{}[:1]", "the first of the batch stands in place of all, in `{}`"),
     ("{}[..., :1]", "the first number of a row stands in place of all, in `{}`"),
@@ -30,7 +30,7 @@ _STEPS = ("{} - 1", "{} + 1", "max({} - 1, 0)", "0", "-1")
 
 
 def mutants_of(formula: Formula, run: Callable[[], Any]) -> list[Mutant]:
-    """All mutants, the plainest first. `run` calls the formula once, to see which names have values alike."""
+    """All mutants, the plainest first. `run` calls the formula once, to find names whose values are alike."""
     values = formula.values(run)
     every = [m for name in formula.trees for m in _Rules(formula, name, values[name]).mutants()]
     for entry in formula.entries:
@@ -51,13 +51,13 @@ def explained(formula: Formula, slips: Iterable[Any], run: Callable[[], Any], sa
 
 
 class _Rules:
-    """The mutants of one function. `values`: of its names and subscripts, and of "return"."""
+    """The mutants of one function. `values` are those of its names and subscripts, and of "return"."""
 
     def __init__(self, formula: Formula, name: str, values: dict[str, Any]):
         self.name, self.tree, self.values = name, formula.trees[name], values
         (self.file, self.before), self.words = formula.places[name], formula.words[name]
         self.seen: set[Any] = set()
-        self.sites: dict[str, list[Any]] = {}  # by what a rule says: slots, what goes into them, statements
+        self.sites: dict[str, list[Any]] = {}  # by a rule's sentence: slot, its new content, statement
 
     def mutants(self) -> Iterator[Mutant]:
         for slot, node, statement in _sites(self.tree, self.tree):
@@ -169,7 +169,7 @@ class _Rules:
                 yield made(says, new, 2, hint="What does a step hand on, and when is its result stored?")
 
     def _of_loop(self, loop: ast.For, t: str) -> Iterator[tuple[str, list[Any]]]:
-        """A state that is not handed on, or another that is; results that share one array, or are stored too early."""
+        """A state is not handed on, or another one is; results share one array, or are stored too early."""
 
         def again(*body: Any) -> ast.For:
             return ast.For(loop.target, loop.iter, list(body), [])
@@ -193,7 +193,7 @@ class _Rules:
                 yield "all results are the last one: they share one array", [again(*rest[:i], shared, *rest[i:])]
 
     def of_arguments(self, parameters: Any) -> Iterator[Mutant]:
-        """An argument that is not used, that is transposed, or that stands in another's place; all of it twice."""
+        """An argument is not used, is transposed, or stands in another's place; or the function acts twice."""
         lines = []
         for n, p in parameters.items():
             if p.default is not p.empty:
@@ -232,7 +232,7 @@ class _Rules:
         return {a.arg for a in self.tree.args.args}
 
     def _mutant(self, statement: Any, says: str, rank: int, slot: Any, new: Any, asks: str = "") -> Mutant:
-        """In words of what the line computes, if it has any."""
+        """The mutant; its sentence begins with what the line computes, if the line has a comment that says so."""
         line, place = statement.lineno, f"{self.file}:{statement.lineno + self.before}"
         what, hint = self.words.get(line, ("", ""))
         return Mutant(self.name, place, f"in {what}, {says}" if what else says, rank, slot, new, asks or hint)

@@ -1,4 +1,4 @@
-"""Observe one call of an implementation, to compare it with others: results in the dtype of the inputs."""
+"""Record what one call of an implementation returns and changes, to compare it with other implementations."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from .subject import MissingError, Subject
 
 
 def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """Results, gradients, dtypes, shared memory, changed inputs, whether equal calls repeat, or the error raised."""
+    """Results, gradients, dtypes, shared memory, changed inputs, whether equal calls are equal, or the error raised."""
     lent = copied(case)
     seen: dict[str, Any] = {}
     try:
@@ -45,14 +45,14 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
 
 
 def in_dtype(x: Any, case: dict[str, Any]) -> np.ndarray:
-    """A copy, with floats in the dtype of the inputs: a property of the contract compares dtypes."""
+    """A copy, with floats in the dtype of the inputs, since dtypes are compared separately."""
     x = np.array(x)
     floats = [y.dtype for y in _arrays(case).values() if y.dtype.kind == "f"]
     return x.astype(floats[0]) if floats and x.dtype.kind == "f" else x
 
 
 def _raised(violation: Violation) -> str:
-    """The kind of error. An ArithmeticError is an overflow: other code for the formula returns infinity."""
+    """The kind of error. An ArithmeticError counts as overflow, since other code for the same formula returns inf."""
     cause = violation.__cause__
     if isinstance(cause, ArithmeticError):
         return "overflow"

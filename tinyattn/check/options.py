@@ -1,4 +1,4 @@
-"""How a check is run: the options of a command, of a target in a table, of tests."""
+"""The options of a check, for the command, for targets in a table and for tests."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,11 +11,11 @@ FEW, SOON = 6, 0.7  # of a fast check: cases per property, and seconds to shrink
 
 @dataclass(frozen=True)
 class Options:
-    """Each property is tried on `examples` cases drawn from `seed`, in `time_limit` seconds for all and `patience` for
-    one case. With `strict`, forms of a call that are not offered, other conventions and mere rounding are failures. The
-    properties named in `skip` are not tried. With `dtype`, "float32" or "float64", every array of floats has this
-    dtype. With `brief`, the searches for a small counterexample and for the cause are short; with `fast` they are, too,
-    and properties of large sizes and of long runs are not tried: for a check at every save.
+    """Each property is tried on `examples` cases drawn from `seed`. All may take `time_limit` seconds, and one case
+    `patience` seconds. With `strict`, forms of a call that are not offered, other conventions and mere rounding are
+    failures. The properties named in `skip` are not tried. With `dtype`, "float32" or "float64", every array of floats
+    has this dtype. With `brief`, the searches for a small counterexample and for the cause are short. `fast`, for a
+    check at every save, implies `brief`, draws few cases, and leaves out large sizes and long runs.
 
     Raises ValueError for numbers out of range, TypeError for another option.
     """
@@ -48,7 +48,7 @@ class Options:
         return "skip" if prop.name in self.skip else "fast" if self.fast and (prop.wide or prop.once) else ""
 
 
-_TYPES: dict[Any, tuple[Any, str]] = {  # by annotation: what a table may have, and what it is in words
+_TYPES: dict[Any, tuple[Any, str]] = {  # by annotation: the type of a value in a table, and its name in messages
     int: (int, "a whole number"),
     float: (int | float, "a number of seconds"),
     bool: (bool, "true or false"),

@@ -10,7 +10,7 @@ OTHER_NAMES = {  # optional arguments: usual name -> the library's
     "bias": "b", "bpreg": "regularisation", "istarget": "weights", "label_smoothing": "smoothing",
     "layer_norm_eps": "eps", "scaling": "scale",
 }  # fmt: skip
-PAIRS = {"betas": ("beta1", "beta2")}  # an argument that is two of the library's
+PAIRS = {"betas": ("beta1", "beta2")}  # one argument in place of two of the library's
 BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -64,10 +64,10 @@ def passing_of(forward: Callable[..., Any], library: inspect.Signature, name: st
         passed = n in taken or plan.get(n, plan.get(OTHER_NAMES.get(n, n))) == "by name"
         if not passed and p.default is EMPTY and p.kind in (*BY_POSITION, p.KEYWORD_ONLY):
             if by_name:
-                raise CannotRunError(f"`{name}` asks for `{n}`, which the library's {name}{library} does not have")
+                raise CannotRunError(f"`{name}` requires `{n}`, which the library's {name}{library} does not have")
             needed = ", ".join(m for m in theirs if theirs[m].default is EMPTY)
             remedy = "write a function that takes these and calls it"
-            raise CannotRunError(f"`{name}` asks for {needed}, expected {', '.join(required)}: {remedy}")
+            raise CannotRunError(f"`{name}` requires {needed}, expected {', '.join(required)}: {remedy}")
     return plan
 
 

@@ -1,8 +1,8 @@
-"""Formulas as textbooks write them, in NumPy's vectors: mutants by rule make the mistakes that are easily made here.
+"""Formulas in NumPy's vectors, as textbooks write them. Mutants by rule make the mistakes that are easy in such code.
 
-An oracle has no axes to mix up: its loops are over single numbers. Each function here has the signature of its spec's
-oracle, and gives the first result alone; a backward has that of the library. Time comes first in recurrences.
-A comment at the end of a line is what it computes, and a tutor's question: a report quotes both.
+An oracle has no axes to mix up, since it loops over single numbers. Each function here has the signature of its spec's
+oracle, and returns the first result alone; a backward has the library's signature. Recurrences have time as first axis.
+The comment at the end of a line names what it computes, and has a tutor's question; a report quotes both.
 """
 # fmt: off
 

@@ -6,7 +6,7 @@ from tinyattn.check import properties_for
 
 test_attention = properties_for(my_attention, "attention")
 
-Tests run in pytest's process, where --pdb and coverage work: that is no isolation.
+Tests run in pytest's process, without isolation, so that --pdb and coverage work.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ from .trial import trial_of
 
 
 def properties_for(implementation: Any, spec: str, **options: Any) -> Callable[..., None]:
-    """A parametrised pytest test: one case per property of `spec`, named after it; properties that do not apply skip.
+    """A parametrised pytest test: one case per property of `spec`, named after it, and skipped if it does not apply.
 
     `implementation` is as in `check_implementation`: a module, an object, a function, or the name of one. It runs in
     the test's process. `options` are the fields of `tinyattn.check.options.Options`.
-    Raises ValueError for an unknown spec, property or dtype, CannotRunError if its function is missing, ImportError
-    without pytest.
+    Raises ValueError for an unknown spec, property or dtype, CannotRunError if the implementation lacks the spec's
+    function, and ImportError without pytest.
     """
     import pytest
 
@@ -57,7 +57,7 @@ def properties_for(implementation: Any, spec: str, **options: Any) -> Callable[.
 
 
 def hold(op: Subject, prop: Property, how: Options) -> None:
-    """Skip or fail pytest's test where the property does not apply, or does not hold."""
+    """Skip the running test if the property does not apply; fail it if the property does not hold."""
     import pytest
 
     __tracebackhide__ = True
@@ -78,7 +78,7 @@ def hold(op: Subject, prop: Property, how: Options) -> None:
 
 
 class Candidate:
-    """A target of a table, loaded. Raises CannotRunError if that fails, ValueError for an unknown kind."""
+    """A target of a table, loaded. Raises CannotRunError if it cannot be loaded, ValueError for an unknown kind."""
 
     def __init__(self, target: Target, folder: Path | None = None):
         self.options = Options(**target.options)
@@ -96,11 +96,11 @@ class Candidate:
             )
 
     def left_out(self, prop: Property) -> str:
-        """Why the property is not to be tried, or ""."""
+        """The reason to leave the property out, or ""."""
         return {"skip": "skip in pyproject.toml", "fast": "left out by fast", "": ""}[self.options.left_out_by(prop)]
 
     def test(self, prop: Property) -> None:
-        """Test one property. The first call detects the forms that are not offered, and the conventions."""
+        """Test one property. The first call detects conventions, and the forms of calls that are not offered."""
         import pytest
 
         __tracebackhide__ = True
@@ -113,18 +113,20 @@ class Candidate:
         self.looked = True
         known = {known.name: known for known in properties_of(self.op.spec)}
         if prop.name not in known:
-            pytest.skip(f"not of this convention: {', '.join(switch.says for switch in self.op.conventions)}")
+            pytest.skip(f"does not apply to: {', '.join(switch.says for switch in self.op.conventions)}")
         hold(self.op, known[prop.name], self.options)
 
 
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
-    """Run a target's code. If it exits, warns or changes the folder, its test ends, and no other test is affected:
-    os._exit would end pytest silently, with the code's exit code."""
+    """Protect other tests from a target's code, which may exit, warn or change the current folder.
+
+    Without this, os._exit would end pytest silently, with the code's exit code.
+    """
     leave, process, folder = os._exit, os.getpid(), os.getcwd()
 
     def refused(code: int) -> Any:
-        if os.getpid() != process:  # of a fork
+        if os.getpid() != process:  # in a child process
             leave(code)
         raise SystemExit(f"os._exit({code})")
 

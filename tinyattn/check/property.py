@@ -144,7 +144,7 @@ def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
 
 
 def close_or_note(got: Any, expected: Any, atol: Any, loose: float, what: str = "result") -> None:
-    """`close`; an error of at most `loose`, to which ordinary code computes, is a RoundingViolation."""
+    """`close`, but an error between `atol` and `loose`, which ordinary code may have, is a RoundingViolation."""
     try:
         close(got, expected, atol, what)
     except Violation as violation:
@@ -153,7 +153,7 @@ def close_or_note(got: Any, expected: Any, atol: Any, loose: float, what: str = 
 
 
 def same_bits(got: Any, expected: Any, what: str = "result", scale: float = 0.0) -> None:
-    """Raise Violation if two results differ in any bit but the sign of a zero: 0 · v has the sign of v.
+    """Raise Violation if two results differ in any bit. Signs of zeros may differ, since 0 · v has the sign of v.
 
     It is a RoundingViolation if they differ by no more than the rounding of numbers of their size, or of size `scale`.
     """
@@ -195,7 +195,7 @@ def _difference(got: Any, expected: Any, what: str) -> tuple[str, Any, Any] | No
 
 
 def waves(like: Any, *shape: int) -> np.ndarray:
-    """cos 0, cos 1, ...: numbers without a pattern, of this shape, or that of `like`, in the dtype of `like`."""
+    """cos 0, cos 1, ... (numbers without a pattern) in this shape, or else in that of `like`, and in its dtype."""
     shape = shape or like.shape
     return np.cos(np.arange(math.prod(shape))).reshape(shape).astype(like.dtype)
 

@@ -13,7 +13,7 @@ from .property import GRAVITY, STAGES
 from .trial import Finding
 
 MEMORY = ("inputs_unchanged", "own_memory", "repeatable")  # their failure may be the cause of wrong numbers
-LEFT_OUT = "left out"  # begins the message of a property that was not to be tried
+LEFT_OUT = "left out"  # the message of a property that an option leaves out begins so
 _HELD_TO = {
     "exact": "to the last bit",
     "rounding": "up to rounding",
@@ -23,7 +23,7 @@ _HELD_TO = {
 
 
 class _WhenRead:
-    """A field that may be set to a function without arguments: it is called when the field is read first."""
+    """A field that may be set to a function without arguments, which is called when the field is first read."""
 
     def __get__(self, report: Any, owner: Any = None) -> Any:
         if report is None:
@@ -52,7 +52,7 @@ class Report:
     lacks: tuple[str, ...] = ()
     examples: int = 0
     seed: int = 0
-    diagnosis: Any = _WhenRead()  # a search takes longer than all else, and many readers do without
+    diagnosis: Any = _WhenRead()  # the search takes longest, and many callers do not need it
     not_run: int = 0  # properties not tried, after a crash or two endless calls
     problem: str = ""  # the reason why it could not run
     not_offered: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class Report:
 
 
 def by_gravity(finding: Finding) -> int:
-    """A key that sorts the gravest failure first: those of MEMORY, since other properties may fail because of them."""
+    """A key that sorts failures by gravity. Those of MEMORY come first, since they may make other properties fail."""
     if finding.property in MEMORY and finding.sort == "values":
         return -1
     return list(GRAVITY).index(finding.gravity)
@@ -161,7 +161,7 @@ def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> It
 
 
 def tell(first: Finding, diagnosis: Any) -> Iterator[str]:
-    """The bug that explains a failure, or else where the implementation is wrong; a hint on that, or the property's."""
+    """The bug that explains a failure, or else where the implementation is wrong; then a hint."""
     if diagnosis:
         yield str(diagnosis)
     else:
@@ -170,7 +170,7 @@ def tell(first: Finding, diagnosis: Any) -> Iterator[str]:
 
 
 def also_fails(failures: list[Finding]) -> Iterator[str]:
-    """The failures after the first: one line for those of its cause, then by gravity; for the contract a line each."""
+    """The failures after the first: a line for those of its cause, for wrong numbers, for leaks, for each breach."""
     first, rest = failures[0], failures[1:]
     same = [f.property for f in rest if first.cause and f.cause == first.cause]
     rest = [f for f in rest if f.property not in same]
@@ -180,7 +180,7 @@ def also_fails(failures: list[Finding]) -> Iterator[str]:
         names = [f.property for f in rest if f.gravity == gravity]
         if names:
             yield f"{title}: {', '.join(names)}"
-    groups: dict[Any, list[Finding]] = {}  # by cause; a finding without a cause is a group
+    groups: dict[Any, list[Finding]] = {}  # breaches of the contract by cause; one without a cause is a group by itself
     for f in rest:
         if f.gravity == "contract":
             groups.setdefault(f.cause or id(f), []).append(f)
@@ -188,15 +188,15 @@ def also_fails(failures: list[Finding]) -> Iterator[str]:
 
 
 def problem_line(report: Report) -> str:
-    """FILE:LINE: message, as editors and Git hosts read it, where the line is known."""
+    """FILE:LINE: message, as editors and Git hosts read it; "" if the line is unknown."""
     path, line, message = problem(report)
     return f"{path}:{line}: {message}" if path and not report.problem else ""
 
 
 def problem(report: Report, root: str = "") -> tuple[str, str, str]:
-    """The place and the message of the gravest failure, or of what kept it from running: file, line, message.
+    """-> file, line and message of the gravest failure, or of the problem that kept the check from running.
 
-    A file in `root`, by default the current folder, is relative to it; an unknown one is "".
+    The path of a file in `root` (default: the current folder) is relative to it; an unknown file is "".
     """
     root = os.path.abspath(root)
     first = next(iter(report.failures), None)
@@ -221,7 +221,7 @@ def annotation(report: Report) -> str:
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """The text as a value of a workflow command: a line break, and what ends a value, as %HH."""
+    """The text as a value of a workflow command: line breaks, % and the characters of `more` are written as %HH."""
     escapes = {c: f"%{ord(c):02X}" for c in f"%\r\n{more}"}
     return "".join(escapes.get(c, c) for c in _printable(text))
 

@@ -1,4 +1,4 @@
-"""How a formula is written wrongly: by a rule (rules.toml), or by a known slip of its kind (slips.toml)."""
+"""Wrong versions of a formula: changes by rule (rules.toml), and the known slips of its kind (slips.toml)."""
 
 import ast
 import copy
@@ -18,7 +18,10 @@ def parsed(text: str) -> Any:
 
 
 def fits(pattern: Any, node: Any, found: dict[str, Any]) -> bool:
-    """Whether `node` has the form of `pattern`. `found` gets what each letter stands for, everywhere the same."""
+    """Whether `node` has the form of `pattern`, in which a letter stands for any node, everywhere the same one.
+
+    `found` gets the node for each letter.
+    """
     if isinstance(pattern, ast.Name) and len(pattern.id) == 1:
         known = found.setdefault(pattern.id, node)
         return known is node or ast.dump(known) == ast.dump(node)
@@ -33,7 +36,7 @@ def fits(pattern: Any, node: Any, found: dict[str, Any]) -> bool:
 
 
 def filled(change: Any, found: dict[str, Any]) -> Any:
-    """`change`, with its letters replaced by what they stand for; `change` itself is altered."""
+    """`change`, with its letters replaced by the nodes in `found`. Alters `change`."""
     if isinstance(change, ast.Name) and change.id in found:
         return found[change.id]
     for name, value in ast.iter_fields(change):
@@ -59,7 +62,7 @@ def _by_form() -> dict[type, list[tuple[Any, Any, str]]]:
 
 
 def changes(node: Any) -> Iterator[tuple[Any, str]]:
-    """What the rules make of a node, each with its sentence."""
+    """The wrong versions of a node by all rules, each with its rule's sentence."""
     for pattern, change, says in _by_form().get(type(node), ()):
         letters: dict[str, Any] = {}
         if fits(pattern, node, letters):

@@ -41,8 +41,8 @@ def check_implementation(
     forked: it imports everything again, so an object that it cannot import is a problem, too, and a script must call
     this function under `if __name__ == "__main__":`.
 
-    Ways of calling that the implementation does not support (no batch axis, b=None, ...) are skipped and reported,
-    different conventions are adopted and reported, and exact properties that hold only up to rounding are a note. With
+    Forms of a call that the implementation does not support (no batch axis, b=None, ...) are skipped and reported.
+    Other conventions are adopted and reported. An exact property that holds only up to rounding gets a note. With
     `strict` all of these are failures.
 
     Raises ValueError for an unknown spec, property or dtype, or numbers out of range; TypeError for another option.
@@ -85,7 +85,7 @@ def check_implementation(
     return _report(spec, title, findings, total if findings else 0, extra)
 
 
-# the messages of a child, and their types
+# the messages that a child sends, and their types
 SENT: dict[Any, Any] = {
     **dict.fromkeys(("trying", "place", "problem", "ended"), str),
     **dict.fromkeys(("lacks", "not_offered", "conventions", "unused"), tuple),
@@ -94,7 +94,7 @@ SENT: dict[Any, Any] = {
 
 
 def _validated(sent: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
-    """Pass on the child's messages; stop at a malformed one: the code under test could have written into the pipe."""
+    """Pass on the child's messages. Stop at a malformed one, since the code under test could write into the pipe."""
     for what, value in sent:
         if not isinstance(what, str) or what not in SENT or not isinstance(value, SENT[what]):
             yield "ended", WROTE
@@ -107,10 +107,10 @@ def check_in_process(
 ) -> Report:
     """`check_implementation` in this process, for code that is trusted not to crash.
 
-    Nothing is forked, so it works for functions of a notebook, on every system. Only `stages` are tried, for 60
-    seconds where no `time_limit` is passed. The cause of a failure is looked for when the report's `diagnosis` is first
-    read, or shown.
-    Raises CannotRunError if the spec's calls all fail.
+    Nothing is forked, so it works for functions of a notebook, on every system. Only the properties of `stages` are
+    tried, for 60 seconds unless a `time_limit` is passed. The cause of a failure is looked for when the report's
+    `diagnosis` is first read, or shown.
+    Raises CannotRunError if every call raises.
     """
     how = Options(**{"time_limit": 60.0} | options)
     known = get_spec(spec, how.dtype) if isinstance(spec, str) else spec
@@ -131,7 +131,7 @@ def check_in_process(
 
 
 def in_order(spec: Spec) -> list[Property]:
-    """The properties in the order of `check_in_process`: by stage; those of empty batches last, the rarest in use."""
+    """The properties by stage; those of empty batches come last, since such batches are rare."""
     return sorted(properties_of(spec), key=lambda prop: prop.leads == EMPTY_BATCHES)
 
 
@@ -167,9 +167,11 @@ def _check_in_child(send: Callable[[str, Any], None], target: Any, name: str, ho
 
 
 def _find_hypothesis() -> None:
-    """Find hypothesis before the implementation can shadow it, and import it where a failure is shrunk: a check of
-    right code takes a tenth less."""
-    os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")  # trio's imports trio and pytest: half of the time
+    """Find hypothesis before the implementation can shadow it, but import it only when a failure is shrunk.
+
+    A check of right code then takes a tenth less time.
+    """
+    os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")  # trio's plugin takes half of the import's time
     found = None if "hypothesis" in sys.modules else importlib.util.find_spec("hypothesis")
     if found is not None and found.loader is not None:
         found.loader = importlib.util.LazyLoader(found.loader)
@@ -210,9 +212,11 @@ def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
 def _try_all(
     send: Callable[[str, Any], None], op: Subject, properties: list[Property], how: Options
 ) -> dict[str, Any]:
-    """Send "trying" before and a "finding" after each property; then the smallest "case" of the gravest failure, and a
-    function without arguments that looks for its "diagnosis". -> the arguments of the last call before that failure, {}
-    if nothing fails or two properties are endless. They are returned rather than sent, since they may not be picklable.
+    """Send "trying" before and a "finding" after each property. Of the gravest failure, then send the smallest "case",
+    and as its "diagnosis" a function that looks for the cause.
+
+    -> the arguments of the last call before that failure; {} if nothing fails or two properties are endless. They are
+    not sent, since they may not be picklable.
     """
     failed: list[tuple[Trial, Finding]] = []
     budget = 0.6 * how.time_limit / max(len(properties), 1)

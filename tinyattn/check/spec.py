@@ -1,4 +1,4 @@
-"""Specifications: all that is needed to check an implementation of one function."""
+"""A specification: everything that the checker needs to know about one function."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,18 +41,17 @@ class Spec:
     """The specification of a function: its names, the cases it is tried on, its properties.
 
     `function` and `others` are the public names; with `any_metric`, one of them is enough. `oracle` is the forward in
-    plain loops, `ours` returns the library's implementation, whose signature is the spec's. `wrt` names the arguments
+    plain loops. `ours` returns the library's implementation, whose signature is the spec's. `wrt` names the arguments
     that have gradients. `special_cases` distinguish bugs that random cases do not. `forms` are forms of a call that an
     implementation need not take, beyond those that every spec has (forms.py). `together` names optional arguments that
     are passed together or not at all.
     `choices` names the conventions (conventions/) that its arguments do not imply.
-    `dtype` is the only dtype of floats that is passed, or None for both.
-    `but` is the contract's exception for its gradients. `sums_rows` is True where the backward adds up rows that were
-    read several times: a GPU does so in any order. `observe` replaces `observe_call` for specs that are not
-    about results and gradients; `shown` turns a case into the one in a report. `common` is False where the common
-    properties do not apply. `loops` are the oracles of a spec without `oracle`, and `of_loops` makes an implementation
-    of them; diagnosis changes their formulas. `remark` says what a failing case shows, where no bug can be named.
-    `remembered` is for common.py: the shapes of outputs, the library as a subject.
+    `dtype` is the only dtype of floats that is passed, or None for both. `common` is False where the common properties
+    do not apply. `but` is the contract's exception about gradients. `sums_rows` is True where the backward adds up rows
+    that were read several times; a GPU adds them in no fixed order. `observe` replaces `observe_call` for specs that
+    are not about results and gradients. `shown` turns a case into the one that a report shows. `loops` are the oracles
+    of a spec without `oracle`, and `of_loops` makes an implementation from them; diagnosis changes their formulas.
+    `remark` explains a failing case where no bug can be named. `remembered` is the cache of common.py.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Spec:
 
     @property
     def lets_more_follow(self) -> bool:
-        """Whether other results may follow the outputs, by its contract."""
+        """Whether the contract allows more results after the outputs."""
         return len(self.outputs) > 1 or any(f"-> {self.outputs[0]} first" in clause for clause in self.clauses)
 
     def contract(self) -> list[str]:

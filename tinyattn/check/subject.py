@@ -1,7 +1,7 @@
 """An implementation, called with the signature of the library's function.
 
 Arguments are passed by name; required ones by position if the implementation has other names for them. Optional ones
-that it does not take are left out, and reported as left out.
+that it does not take are left out and reported.
 """
 
 import contextlib
@@ -33,11 +33,11 @@ class MissingError(Exception):
 
 
 class NotOfferedError(MissingError):
-    """A call has a form that this implementation does not take, or that a convention decides: the case is left out."""
+    """A call that the implementation does not take, or whose result a convention decides: the case is left out."""
 
 
 class Gradients(dict[str, Any]):
-    """Gradients by argument; one that the backward does not compute is missing, and what needs it is skipped."""
+    """Gradients by argument. Reading one that the backward does not compute raises MissingError."""
 
     def __missing__(self, name: str) -> Any:
         raise MissingError(f"there is no gradient of {name}")
@@ -109,19 +109,19 @@ class Subject:
 
     @property
     def causal(self) -> bool | None:
-        """What it does for want of an argument `causal`: the library's default, or by convention the opposite."""
+        """Whether an implementation without an argument `causal` is causal; None if it has the argument."""
         if "causal" not in self.lacks:
             return None
         return bool(self.signature.parameters["causal"].default) != (self.convention("causal") is not None)
 
     @property
     def takes_tensors(self) -> bool:
-        """Whether its arguments are made tensors (frameworks.py)."""
+        """Whether its arguments are converted to tensors (frameworks.py)."""
         return hasattr(self.forward, "lift")
 
     @property
     def plain_backward(self) -> Any:
-        """The backward where it is a Python function, of this name or beside the forward; else None."""
+        """The backward, or else NAME_backward beside the forward, if it is a Python function; else None."""
         backward = self._backward or backward_beside(self.forward)
         return backward if hasattr(backward, "__code__") else None
 
@@ -150,10 +150,10 @@ class Subject:
         return not self.left_out(case)
 
     def left_out(self, call: dict[str, Any]) -> str:
-        """The call's form that the implementation does not take, or the convention that decides the call; or ""."""
+        """The call's form that the implementation does not take, or the convention that decides its result; or ""."""
         causal = self.causal
         if causal is not None and call.get("causal", self.signature.parameters["causal"].default) != causal:
-            return f"causal={not causal}"  # as many keys as queries, or not: no other value will do
+            return f"causal={not causal}"
         for form in self.forms:
             call = form.rewrite(call) if form.rewrite is not None and form.has(call) else call
         every: list[Form | Switch] = [*(form for form in self.forms if form.rewrite is None), *self.conventions]
@@ -169,18 +169,18 @@ class Subject:
         pass the arrays themselves: Adam's outputs are written into its arguments.
         """
         names = self.signature.parameters
-        if not args and kwargs.keys() == names.keys():  # sooner than to bind them
+        if not args and kwargs.keys() == names.keys():  # faster than binding them
             return self._run({n: kwargs[n] for n in names})[0]
         return self._run(dict(self.signature.bind(*args, **kwargs).arguments))[0]
 
     def outputs_of_lent(self, **case: Any) -> tuple[Any, ...]:
-        """All outputs, as `outputs`, of a call with these very arrays: for properties of memory."""
+        """`outputs` of a call with these arrays themselves instead of copies, for properties of memory."""
         return self._run(dict(self.signature.bind(**case).arguments), lent=True)[0]
 
     def _run(self, call: dict[str, Any], lent: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and any other results."""
         call = in_dtype(call, self.spec.dtype)
-        written = lent or not self.spec.common  # into these very arrays: the report shows them as they were
+        written = lent or not self.spec.common  # the arrays may change; a report shows them as passed
         self.last = copied(call) if written else call
         positional, named = self.arguments(call if written else copied(call))
         result = called(self.forward, self.spec.function, *positional, **named)
@@ -274,7 +274,7 @@ class Subject:
                 takes[n] = spare.pop(0)
             elif required[n]:
                 raise CannotRunError(
-                    f"{name} asks for `{n}`, which is neither an argument of {self.spec.function} nor returned by it"
+                    f"{name} requires `{n}`, which is neither an argument of {self.spec.function} nor returned by it"
                 )
         return takes
 
@@ -290,7 +290,7 @@ class Subject:
     def backward_arguments(self) -> dict[str, bool]:
         """The backward's argument names, and whether each is required."""
         parameters = self._of_backward
-        decorated = parameters is not None and len(parameters) <= 2  # if any is *args
+        decorated = parameters is not None and len(parameters) <= 2  # as (*args, **kwargs)
         if parameters is None or (decorated and any(p.kind is p.VAR_POSITIONAL for p in parameters.values())):
             parameters = self.ours_backward.parameters
         named = (*BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
@@ -302,7 +302,7 @@ class Subject:
         self.last = takes
         positional, named = [], dict(takes)
         for n, p in (self._of_backward or {}).items():
-            if p.kind is inspect.Parameter.VAR_POSITIONAL:  # behind a decorator: what it has, in the library's order
+            if p.kind is inspect.Parameter.VAR_POSITIONAL:  # of a decorator: pass all, in the library's order
                 positional, named = [x for name, x in takes.items() if name not in self.lacks], {}
             if p.kind not in BY_POSITION or n not in named:
                 break
@@ -323,7 +323,7 @@ class Subject:
         return Gradients(named)
 
     def by_argument(self, case: dict[str, Any], returned: Any) -> dict[str, Any]:
-        """What was returned for each argument that the case has."""
+        """The gradient that was returned for each argument of the case."""
         returned = by_name(returned, self.spec.wrt)
         gradients = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
         offered = [n for n in self.spec.wrt if n not in self.lacks]

@@ -5,8 +5,7 @@
         model.fit(data)
 
 A substitute is called with the library's arguments, under its own names and conventions, as by `tinyattn check`. Every
-module that computes gets it; `tinyattn.ops` itself keeps the library's functions, so that a substitute
-may call them.
+module that computes calls it. `tinyattn.ops` itself keeps the library's functions, so that a substitute may call them.
 """
 
 import inspect
@@ -38,7 +37,7 @@ COMPUTING = ("tinyattn.ops.", "tinyattn.layers.", "tinyattn.models.", "tinyattn.
 
 
 class SubstituteError(ValueError):
-    """A substitute cannot be called as a model calls it; the message names the function, its file and the line.
+    """A model cannot call a substitute; the message names the function, its file and the line.
 
     `report` is the report of a failed check, or "".
     """
@@ -102,7 +101,7 @@ def _subject(implementation: Any, spec: Spec, file: str) -> Subject:
 
 
 def of_subject(op: Subject) -> Iterator[Substitute]:
-    """The forward and the backward of a checked pair. Raises SubstituteError for what a model cannot call."""
+    """The forward and the backward of a checked pair. Raises SubstituteError for a pair that a model cannot call."""
     name = op.spec.function
     if name == HEADS:
         heads = _MultiHead(op)
@@ -133,7 +132,7 @@ def forward_of(op: Subject) -> Callable[..., Any]:
 
 
 def backward_of(op: Subject) -> Callable[..., Any]:
-    """The backward, with the library's signature and results. Raises SubstituteError where it takes other arrays."""
+    """The backward, with the library's signature and results. Raises SubstituteError if it requires other arrays."""
     ours, names = op.ours_backward, list(op.ours_backward.parameters)
     forward_names = {*op.signature.parameters, *op.spec.outputs}
     upstream = next(i for i, name in enumerate(names) if name in forward_names)  # gradients come first
@@ -145,7 +144,7 @@ def backward_of(op: Subject) -> Callable[..., Any]:
         by_place = [name for name in names[upstream:] if ours.parameters[name].default is inspect.Parameter.empty]
         if len(by_place) != sum(required[name] for name in rest):
             saved = ", ".join(names)
-            says = f"{op.spec.function}_backward asks for {', '.join(unknown)}, and training calls it with {saved}"
+            says = f"{op.spec.function}_backward requires {', '.join(unknown)}, but training calls it with {saved}"
             raise SubstituteError(f"{op.place(True)}: {says}")
         theirs = dict(zip(by_place, (name for name in rest if required[name]), strict=True))
 
@@ -246,7 +245,7 @@ class _MultiHead:
         }
         reason = next((reason for reason, holds in reasons.items() if holds), "")
         if reason:
-            says = f"{HEADS} takes {', '.join(self.op.signature.parameters)}, and this model asks for {reason}"
+            says = f"{HEADS} takes {', '.join(self.op.signature.parameters)}, and this model needs {reason}"
             raise SubstituteError(f"{self.op.place(False)}: {says}")
 
 

@@ -1,4 +1,4 @@
-"""The interface of conventions: permitted differences of an implementation (conventions/ has them)."""
+"""The interface of conventions, which are permitted differences of an implementation; conventions/ has them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ Case = dict[str, Any]
 class Switch:
     """One convention of an implementation. The methods of this base class change nothing.
 
-    `topic` is the word by which a spec asks for it (`Subject.convention`), where properties depend on it.
+    Specs whose properties depend on the convention look it up by its `topic` (`Subject.convention`).
     """
 
     says: str
     topic: str = field(default="", kw_only=True)
 
     def has(self, call: Case) -> bool:
-        """Whether the result of this call depends on the convention: then the call is left out."""
+        """Whether the result of this call depends on the convention; such a call is left out."""
         return False
 
     def has_gradient(self, case: Case) -> bool:
-        """Whether the gradient of this call depends on the convention: then the gradient is left out."""
+        """Whether the gradient of this call depends on the convention; such a gradient is left out."""
         return False
 
     def avoid(self, case: Case) -> Case:
@@ -52,7 +52,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class OtherDefault(Switch):
-    """Another default of an argument of an optimiser."""
+    """A different default of an optimiser's argument."""
 
     name: str
     value: Any
@@ -60,9 +60,9 @@ class OtherDefault(Switch):
 
 @dataclass(frozen=True)
 class FixedArgument(Switch):
-    """An argument that the implementation lacks, fixed at another value than the library's default.
+    """An argument that the implementation lacks, and fixes at a value that differs from the library's default.
 
-    `value` is the library's number for it, or a function of the call.
+    `value` is the fixed value in the library's terms, or a function that computes it from the call.
     """
 
     name: str
@@ -84,11 +84,14 @@ class FixedArgument(Switch):
 
 @dataclass(frozen=True)
 class Rescaled(Switch):
-    """The implementation takes `factor(call)` times the library's number; for some calls it `cannot` express that."""
+    """An argument that the implementation takes as `factor(call)` times the library's number.
+
+    Where `cannot(call)` is true, no number expresses the call, and it is left out.
+    """
 
     name: str
     factor: Callable[[Case], float]
-    default: float | None = None  # the library's number in a call without it
+    default: float | None = None  # the library's number in a call without the argument
     cannot: Callable[[Case], bool] = lambda call: False
 
     def has(self, call: Case) -> bool:

@@ -54,7 +54,7 @@ def find_table(folder: Path) -> Path | None:
 
 
 def read_table(path: Path) -> list[Target]:
-    """The targets of a pyproject.toml, one for each kind of each. Raises ValueError for a wrong entry."""
+    """The targets of a pyproject.toml, one for each kind of an entry. Raises ValueError for a wrong entry."""
     table = tables_of(path)
     try:
         return _targets(table, path.parent)
@@ -96,7 +96,7 @@ def _targets(table: Any, folder: Path) -> list[Target]:
 
 
 def _place(target: str, folder: Path) -> str:
-    """A file's path, relative to the current folder if the table is in that; modules keep their name."""
+    """A file's path, relative to the current folder if the table lies in or below it; a module's name unchanged."""
     place, name = split(target)
     if not place.endswith(".py"):
         return target

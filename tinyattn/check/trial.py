@@ -15,17 +15,17 @@ from .property import EMPTY_BATCHES, Property, RoundingViolation, Violation
 from .specs import Spec
 from .subject import CannotRunError, MissingError, NotOfferedError, Subject, TooLongError, message_of
 
-BATCHES = 4  # so many times `examples` cases are drawn at most, if an implementation does not take all of them
+BATCHES = 4  # at most BATCHES · `examples` cases are drawn, if an implementation does not take all of them
 PRINTED = np.get_printoptions()
-NOT_OF_NOTHING = "not for an empty batch"  # begins the message of a property that holds otherwise
+NOT_OF_NOTHING = "not for an empty batch"  # the message of a property that fails for empty batches alone begins so
 
 
 @dataclass(frozen=True)
 class Finding:
     """The outcome of one property: "holds", "fails" or "skipped". Values and counterexample are text.
 
-    `gravity` says how grave a failure is, `cause` is equal for failures of one cause, and `note` is set for an exact
-    property that holds only up to rounding. The message of a property that holds says on which cases it was tried.
+    `gravity` is that of a failure, `cause` is equal for failures of one cause, and `note` is set for an exact property
+    that holds only up to rounding. The message of a property that holds names the cases that were left out.
     """
 
     property: str
@@ -66,8 +66,8 @@ def trial_of(
 ) -> "Trial":
     """Try a property on `examples` cases, in `budget` seconds, each call in `patience` seconds.
 
-    With `shrink`, hypothesis, where it is installed, shrinks a failing case. With `strict`, an exact property that
-    holds only up to rounding fails. Raises CannotRunError.
+    With `shrink`, hypothesis shrinks a failing case, if it is installed. With `strict`, an exact property that holds
+    only up to rounding fails. Raises CannotRunError.
     """
     until = time.monotonic() + budget
     trial = Trial(op, prop, until, patience, strict)
@@ -102,7 +102,7 @@ def trial_of(
 
 
 def _has_hypothesis() -> bool:
-    """Whether it can be imported, whatever the implementation has patched."""
+    """Whether hypothesis can be imported; an implementation may have patched modules that it needs."""
     try:
         from hypothesis import given  # noqa: F401
     except Exception:
@@ -119,9 +119,9 @@ class Failure:
     last: dict[str, Any]
 
     def oddity(self) -> tuple[bool, bool, float]:
-        """A key that sorts failures: no NaN first, then none of an axis of length 1, then the largest error.
+        """A key that sorts failures: first those without NaN, then without axes of length 1, then of the largest error.
 
-        A variance with n - 1 in its denominator is NaN for n = 1, and wrong for every other n: that is to be shown.
+        A variance with n - 1 in its denominator is NaN for n = 1; a case with another n shows the mistake better.
         """
         return self.is_nan(), self.is_narrow(), -self.error()
 
@@ -130,7 +130,7 @@ class Failure:
         return isinstance(got, float | np.floating) and bool(got != got)
 
     def cause(self) -> str:
-        """The cause that failures may share: the line that raises, or NaN; else ""."""
+        """A cause that failures may share: the error and its line, or "NaN"; else ""."""
         error = self.violation.__cause__
         return "NaN" * self.is_nan() if error is None else f"{type(error).__name__} {self.violation.place}"
 
@@ -138,7 +138,7 @@ class Failure:
         return any(1 in x.shape for x in self.case.values() if isinstance(x, np.ndarray))
 
     def error(self) -> float:
-        """|got - expected|, over |expected| where that is above 1; 0 where they are no numbers."""
+        """|got - expected| / max(1, |expected|); 0 if they are no numbers."""
         pair = self.violation.got, self.violation.expected
         if not all(isinstance(x, int | float | np.number) for x in pair):
             return 0.0
@@ -246,7 +246,7 @@ class Trial:
         return False
 
     def _passed(self, failure: Failure) -> dict[str, Any]:
-        """The arguments of the last call, if it called what the property is about; else the case."""
+        """The arguments of the last call, if the property is about the function that it called; else the case."""
         is_backward = bool(failure.last.keys() - self.op.signature.parameters.keys())
         last = failure.last and is_backward == (self.prop.stage == "gradients")
         return self._without_lacking(failure.last if last else failure.case)
@@ -255,7 +255,7 @@ class Trial:
         return {n: x for n, x in case.items() if n not in self.op.lacks}
 
     def long(self, case: dict[str, Any]) -> None:
-        """Try a case of many tokens, unless one took too long: slow loops over every entry may be right."""
+        """Try a case of 300 tokens. If it takes too long, none is tried again: loops over every entry may be right."""
         if self.note_of_long:
             return
         try:
@@ -309,7 +309,7 @@ def show_case(case: dict[str, Any], digits: int = 6) -> str:
     lines = []
     for name, x in case.items():
         if isinstance(x, np.ndarray):
-            with np.printoptions(**PRINTED):  # whatever the checked code has set
+            with np.printoptions(**PRINTED):  # the checked code may have changed them
                 text = np.array2string(x, precision=digits, separator=", ", threshold=60, max_line_width=100)
             text = text.replace("\n", "\n" + " " * (len(name) + 3))
             lines.append(f"{name} = {text}   {x.dtype} {x.shape}")

@@ -1,7 +1,8 @@
-"""Calls of untrusted functions, in a separate process that the kernel closes off.
+"""Calls of untrusted functions in a separate process, which the kernel isolates.
 
-Its parent sends arguments and gets results, as plain numbers and arrays; nothing is ever unpickled. `Room` starts and
-ends such processes, wire.py has the messages, fence.py what the kernel refuses, player.py is the process itself.
+The parent process sends arguments and receives results, as plain numbers and arrays; nothing is unpickled. `Room`
+starts and ends such processes. wire.py defines the messages, fence.py sets the kernel's restrictions, and player.py is
+the process itself.
 """
 
 from .room import Answer, EndedError, Limits, Room

@@ -1,6 +1,6 @@
-"""What the kernel refuses to a process from now on: memory, processes, signals, files, the network.
+"""Restrict this process through the kernel: its memory, processes, signals, files and network.
 
-Nothing here can be taken back by the process, whatever it runs. Linux on x86-64 or 64-bit ARM, with Landlock (5.13).
+The process cannot lift these restrictions. Needs Linux on x86-64 or 64-bit ARM, with Landlock (5.13).
 """
 
 import contextlib
@@ -36,9 +36,9 @@ _FILES, _FILE_BYTES = 128, 2**24
 
 
 def available() -> str:
-    """Why this system cannot close a process off, or ""."""
+    """The reason why this system cannot isolate a process, or ""."""
     if sys.platform != "linux" or platform.machine() not in _REFUSED:
-        return f"{sys.platform} on {platform.machine()} has no known way"
+        return f"{sys.platform} on {platform.machine()} is not supported"
     return "" if _landlock_version() else "its kernel has no Landlock, or it is switched off"
 
 
@@ -56,15 +56,16 @@ def limit(memory: int, seconds: int) -> None:
 
 
 def die_with_the_parent() -> None:
-    """On Linux: this process is killed when its parent ends."""
+    """On Linux: have this process killed when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, 9)
 
 
 def close_off(folder: Path, rules: Iterable[tuple[str, bool]]) -> None:
-    """From now on only `folder` can be written and read; of `rules`, (path, can its files be read, or only listed?).
+    """Restrict this process to reading and writing in `folder`, and to the `rules`: pairs (path, readable).
 
-    Raises OSError where the system cannot do it.
+    The files below a readable path can be read, those below others only listed. System calls that start processes or
+    reach the network fail. Raises OSError where the system cannot do this.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _expect(libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -90,7 +91,7 @@ def close_off(folder: Path, rules: Iterable[tuple[str, bool]]) -> None:
 
 
 def _filter(audit: int, refused: tuple[int, ...]) -> Iterable[tuple[int, int, int, int]]:
-    """A program of the kernel's filter of system calls: the refused ones fail, as do calls in another ABI."""
+    """A program for the kernel's filter of system calls: the refused calls fail, and so do calls in another ABI."""
     load, equal, at_least, result = 0x20, 0x15, 0x35, 0x06
     allow, refuse = 0x7FFF0000, 0x00050000 | _EPERM
     left = len(refused)

@@ -1,6 +1,6 @@
 """The process that runs untrusted code: `python -c "from tinyattn.sandbox.player import main; main()" OPTIONS`.
 
-It speaks wire.py on its standard input and output, and knows nothing of what is asked of an answer or expected of it.
+It exchanges the messages of wire.py on its standard input and output. It never sees what an answer is graded by.
 """
 
 import json
@@ -20,7 +20,7 @@ MAIN = "<cells>"
 
 
 class Player(Peer):
-    """Function 0 defines an answer; sys.exit() in an answer is an error as any other."""
+    """Function 0 defines an answer. sys.exit() in an answer is sent as an error, like any exception."""
 
     caught = BaseException
 
@@ -29,7 +29,7 @@ class Player(Peer):
         self.local = {0: self.define}
 
     def define(self, text: str, expression: str) -> tuple[Any, str]:
-        """Run a text as the module __main__. -> the expression's value in it, and the module of that value."""
+        """Run a text as the module __main__. -> the expression's value in it, and MODULE.NAME of that value."""
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
         linecache.cache[MAIN] = (len(text), None, text.splitlines(keepends=True), MAIN)  # for inspect

@@ -1,4 +1,4 @@
-"""The parent's side: start processes that run answers, call them in time, end them."""
+"""The parent's side: start the processes that run answers, call them with time limits, and end them."""
 
 import contextlib
 import json
@@ -17,9 +17,9 @@ from .wire import Peer, Remote, WireError
 
 PACKAGE = Path(__file__).parents[1]
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ssl", "/etc/localtime", "/etc/ld.so.cache")
-STARTS = 4  # of a process, for one answer
-LATE = 2  # calls that may be late or take all memory, before each is
-WALL = 5  # the limit by the clock, in multiples of the limit of computing
+STARTS = 4  # starts of a process for one answer
+LATE = 2  # calls that may run out of time or memory; every later call raises at once
+WALL = 5  # the limit of wall time, as a multiple of that of CPU time
 LOOK = 0.05  # seconds between looks at the clocks
 
 
@@ -29,7 +29,10 @@ class EndedError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of an answer: bytes of `memory`, seconds to `define` it, of one `call`, and `in_all`. `fenced`: by the kernel."""
+    """Limits of an answer: bytes of `memory`; seconds to `define` it, for one `call`, and `in_all`.
+
+    With `fenced`, the kernel isolates its process.
+    """
 
     memory: int = 2**31
     define: float = 10.0
@@ -41,8 +44,8 @@ class Limits:
 class Room:
     """A folder in which processes run answers, one at a time; `readable` are the files and folders that they may read.
 
-    `hidden` is a folder that they may not, although it may be among installed packages. `too_long` is the exception of
-    a call that does not return in time. Closed by `end`, or as a context.
+    `hidden` is a folder that they may not read, even if it lies in a readable one. `too_long` is the exception that a
+    call raises if it does not return in time. `end` ends the process, as does the end of a `with` block.
     """
 
     def __init__(
@@ -100,9 +103,9 @@ class Room:
         self.process = self.peer = None
 
     def during(self, seconds: float, until: float, work: "Callable[[_Watched], Any]") -> Any:
-        """`work(peer)`, in `seconds` of the process's computing, and before `until`. Ends the process where it fails.
+        """The result of `work(peer)`, within `seconds` of CPU time and before `until`. Ends the process on failure.
 
-        Raises `too_long` and EndedError, and the errors of the answer.
+        Raises `too_long`, EndedError, and the errors of the answer.
         """
         try:
             peer = self.start()
@@ -121,7 +124,7 @@ class Room:
                 raise
             self.ended = says
             raise EndedError(says) from None
-        except BaseException:  # an alarm
+        except BaseException:  # such as an alarm of the caller
             self.end()
             raise
 
@@ -134,10 +137,10 @@ class Room:
 
 
 class Answer:
-    """A function of untrusted code, as a function of this process: `load`, then call it.
+    """A function of untrusted code that this process can call after `load`.
 
-    A process that has ended is started again, STARTS times at most, and none `limits.in_all` seconds after `load` or
-    after LATE calls that did not return in time, or took all memory: they take long, too.
+    A process that has ended is started again, at most STARTS times. Every call raises once `limits.in_all` seconds have
+    passed since `load`, or once LATE calls have run out of time or memory, since such calls take long.
     """
 
     def __init__(self, room: Room, text: str, expression: str):
@@ -147,7 +150,7 @@ class Answer:
         self._late: list[BaseException] = []
 
     def load(self) -> tuple[Any, str]:
-        """Define it in its process. -> this object in place of a function, or another value; and its module."""
+        """Define the answer in its process. -> this object if it is a function, or else its value; and MODULE.NAME."""
         self._until = time.monotonic() + self._room.limits.in_all
         value, module = self._define()
         if not isinstance(value, Remote):
@@ -186,7 +189,10 @@ class Answer:
             raise
 
     def there(self, count: Callable[..., Any], *args: Any) -> Any:
-        """count(this answer, *args) in its process, by its own account; `count` is a function of this package."""
+        """count(this answer, *args), computed in the answer's process, whose code could falsify it.
+
+        `count` is a function of this package.
+        """
         counts = f"__import__({count.__module__!r}, fromlist=['_']).{count.__name__}"
         expression = f"__import__('functools').partial({counts}, {self._expression})"
         function, _ = Answer(self._room, self._text, expression).load()
@@ -208,7 +214,7 @@ class _Watched(Peer):
 
     @contextlib.contextmanager
     def limited(self, seconds: float, until: float) -> Any:
-        """Only the outermost call counts: others are made by functions of this process that the answer called."""
+        """Limit the block. Only the outermost block counts: inner ones are in functions that the answer called."""
         self._depth += 1
         if self._depth == 1:
             self._computed, self._clock = self._used() + seconds, time.monotonic() + WALL * seconds
@@ -221,7 +227,7 @@ class _Watched(Peer):
                 self.forget()
 
     def _used(self) -> float:
-        """Seconds of the process's computing: of Linux's clock of another process."""
+        """The process's CPU time in seconds, where Linux tells it; on other systems the wall time."""
         if sys.platform != "linux":
             return time.monotonic()
         with contextlib.suppress(OSError):
@@ -229,7 +235,7 @@ class _Watched(Peer):
         return 0.0
 
     def wait(self, writing: bool) -> None:
-        """Until the pipe is ready."""
+        """Wait until the pipe is ready. Raises _LateError."""
         read, write = self.ends
         while True:
             now = time.monotonic()
@@ -240,7 +246,7 @@ class _Watched(Peer):
 
 
 def _without(root: Path, hidden: Path) -> Iterator[tuple[Path, bool]]:
-    """(path, is it readable) of paths that together are the tree `root` without `hidden`; the others can be listed."""
+    """Pairs (path, readable) that give the tree `root` without `hidden`; folders above `hidden` can only be listed."""
     if root in hidden.parents:
         yield root, False
         for path in root.iterdir():

@@ -1,8 +1,8 @@
 """Messages between two processes that may call each other's functions.
 
-A message is JSON and the bytes of its arrays. Values are None, truth values, numbers, strings, lists, tuples, dicts
-with strings as keys, arrays of numbers, and functions, which stay where they are: the other process gets a `Remote`,
-whose call is a message there and one back. Anything else arrives as an object that has only the name of its type.
+A message is JSON and the bytes of its arrays. Values are None, booleans, numbers, strings, lists, tuples, dicts with
+strings as keys, arrays of numbers, and functions. For a function the other process gets a `Remote`; a call of it is a
+message there and one back. Anything else arrives as an object that has only the name of its type.
 """
 
 import builtins
@@ -29,7 +29,7 @@ class WireError(Exception):
 
 
 class Remote:
-    """A function of the other process. `signature` is its own, or (*args, **kwargs)."""
+    """A function of the other process, with its signature, or else (*args, **kwargs)."""
 
     def __init__(self, peer: "Peer", number: int, name: str = "", signature: Any = None):
         self._peer, self._number, self.__name__ = peer, number, name if name.isidentifier() else "f"
@@ -43,15 +43,15 @@ class Remote:
 class Peer:
     """One end of a connection: two file descriptors. `local` are the functions that the other end may call."""
 
-    caught: type[BaseException] = Exception  # what is sent to the caller; anything else ends this process's work
+    caught: type[BaseException] = Exception  # the exceptions that are sent to the caller; others are raised here
 
     def __init__(self, read: int, write: int):
         self.ends = read, write
         self.local, self._sent = dict[int, Callable[..., Any]](), dict[int, int]()
-        self._numbers = itertools.count(2)  # never one again
+        self._numbers = itertools.count(2)  # no number is used twice
 
     def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call function `number` of the other end. Raises what it raised, by name, and WireError."""
+        """Call function `number` of the other end. Raises an exception of the name that it raised, or WireError."""
         self.send("call", number, list(args), kwargs)
         while True:
             match self.receive():
@@ -61,7 +61,7 @@ class Peer:
                     return result
                 case ["raise", str(name), str(message)]:
                     error: Any = _error(name, message)
-                    error.sent = True  # the conversation goes on
+                    error.sent = True  # the connection still works
                     raise error
                 case _:
                     raise WireError("a message of an unknown kind")
@@ -78,7 +78,7 @@ class Peer:
         self._write(content)
 
     def forget(self) -> None:
-        """Let the other end call no function that it got before."""
+        """Forbid the other end to call the functions that were sent before."""
         self.local.clear()
         self._sent.clear()
 
@@ -129,7 +129,7 @@ class Peer:
         return b"".join((len(text).to_bytes(8, "little"), len(body).to_bytes(8, "little"), text, body))
 
     def _pack(self, x: Any, arrays: list[bytes]) -> Any:
-        """A value for JSON: plain ones as they are, others as a list that begins with their kind."""
+        """The value for JSON: unchanged if it is plain, or else a list that begins with its kind."""
         if x is None or type(x) in (bool, int, float, str):
             return x
         if isinstance(x, list | tuple):
@@ -155,7 +155,7 @@ class Peer:
         return ["object", type(x).__module__, type(x).__name__]
 
     def _number(self, f: Callable[..., Any]) -> int:
-        """The number by which the other end calls a function; `local` keeps the function alive, and so its id."""
+        """The number by which the other end calls a function; `local` keeps the function alive, and its id unique."""
         if id(f) not in self._sent:
             number = self._sent[id(f)] = next(self._numbers)
             self.local[number] = f
@@ -193,7 +193,7 @@ class Peer:
 
 
 def _cut(content: memoryview) -> Callable[[int], memoryview]:
-    """A function that cuts the next bytes off."""
+    """A function that returns the next `size` bytes at each call."""
     at = 0
 
     def cut(size: int) -> memoryview:
@@ -207,7 +207,7 @@ def _cut(content: memoryview) -> Callable[[int], memoryview]:
 
 
 def _parameters(f: Callable[..., Any]) -> list[list[Any]] | None:
-    """(name, kind, default as a list of none or one) of each parameter; None where there is no signature to be had."""
+    """[name, kind, [default] or []] of each parameter; None if f has no signature."""
     try:
         return [[p.name, int(p.kind), list(_plain(p))] for p in inspect.signature(f).parameters.values()]
     except Exception:  # __signature__ may be anything
@@ -229,13 +229,13 @@ def _signature(parameters: Any) -> inspect.Signature:
 
 
 def _error(name: str, message: str) -> Exception:
-    """An exception of that name: the builtin one, or a new type."""
+    """An exception of this name: a builtin one, or one of a new type."""
     known = getattr(builtins, name, None)
     if not (isinstance(known, type) and issubclass(known, Exception)):
         known = type(name[:60] if name.isidentifier() else "Error", (Exception,), {})
     try:
         return known(message)
-    except TypeError:  # UnicodeError takes more
+    except TypeError:  # UnicodeDecodeError takes more arguments
         return Exception(message)
 
 

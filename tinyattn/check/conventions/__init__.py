@@ -2,7 +2,7 @@
 
 A switch is one difference between an implementation and this library. It translates calls and results, so that
 everything else can be checked, and leaves out calls whose result depends on it. `tinyattn check --strict` allows none.
-A kind names in `choices` those that its arguments do not imply.
+The `choices` of a spec name the conventions that its arguments do not imply.
 """
 
 import inspect
@@ -32,7 +32,7 @@ def _names(spec: Any) -> list[str]:
 def find_conventions(op: Subject, patience: float = 10.0, first: bool | None = None) -> list[Switch]:
     """The conventions that `op` follows and the library does not; each is appended to `op.conventions`.
 
-    `first`: only those that are sought before the forms of calls, or only the others.
+    If `first` is True, only those are sought that must be known before the forms of calls; if False, only the others.
     """
     for convention in (CONVENTIONS[name] for name in _names(op.spec)):
         if first is not None and convention.first != first:

@@ -20,14 +20,14 @@ from ..subject import CannotRunError, MissingError, Subject
 from ..switch import Case, Switch
 
 Find = Callable[[Subject], Switch | None]
-LIMITS = (1e-9, 1e-5)  # relative errors that tell values of eps apart; the second is for float32
+LIMITS = (1e-9, 1e-5)  # the largest relative error with the right eps; the second is for float32
 
 
 @dataclass(frozen=True)
 class Convention:
     """A choice in which right code differs. `says` is its sentence in a contract; `find(op)` detects it.
 
-    `first`: the convention is sought before forms, since the implementation may raise on every call that breaks it.
+    With `first`, it is sought before forms of calls, since code that follows it may raise on all other calls.
     """
 
     says: str
@@ -50,7 +50,7 @@ def convention(name: str, says: str, first: bool = False) -> Callable[[Find], Fi
 
 @dataclass(frozen=True)
 class OtherSpec(Switch):
-    """The implementation follows this spec, not its kind's: a different formula, or calls of one dtype."""
+    """The implementation follows `spec` instead of its kind's spec: a different formula, or calls of one dtype."""
 
     spec: Spec
 
@@ -64,7 +64,7 @@ def other_spec(spec: Spec, forward: Callable[..., Any], backward: Callable[..., 
 def cases_of(
     op: Subject, count: int, wanted: Callable[[Case], bool] = bool, leads: tuple[tuple[int, ...], ...] = LEADS
 ) -> list[Case]:
-    """At most `count` of 400 cases: those that `op` takes and that are wanted."""
+    """The first `count` of 400 random cases that `op` takes and that are `wanted`."""
     drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed, leads))) for seed in range(400))
     return list(itertools.islice((case for case in drawn if wanted(case) and op.offers(case)), count))
 
@@ -72,8 +72,8 @@ def cases_of(
 def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:
     """The first candidate with which `op` is right on at least two more cases, and wrong on none.
 
-    Calls that raise do not count: they may be of a form that `op` does not take. If no candidate fits and no case is
-    right without one, it is the first with which far fewer calls raise: then the properties can say what is wrong.
+    Calls that raise do not count, since they may be of a form that `op` does not take. If no candidate fits and no case
+    is right without one, the first with which far fewer calls raise is returned, so that properties can be tried.
     """
     ours = [form for form in op.spec.forms if form.ours]
     cases = [widened(case) for case in cases_of(op, 16, lambda case: not any(form.has(case) for form in ours))]
@@ -93,7 +93,7 @@ def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:
 
 @contextlib.contextmanager
 def trying(op: Subject, switch: Switch) -> Iterator[None]:
-    """In this block, `op` follows the convention."""
+    """Within the block, `op` is taken to follow the convention."""
     spec = op.spec
     adopt(op, switch)
     try:
@@ -109,9 +109,9 @@ def adopt(op: Subject, switch: Switch) -> None:
 
 
 def is_right(op: Subject, case: Case, call: Case | None = None, like: Case | None = None) -> bool | None:
-    """Whether the first output is the oracle's; None if the call raises or is left out.
+    """Whether the first output is the oracle's for this case; None if the call raises or is left out.
 
-    The call is `call`, and the rounding that of `like`, where these are not the case itself.
+    The arguments passed are `call`, and the rounding allowed is that of `like`; both are the case by default.
     """
     try:
         y = op.outputs(**copied(case if call is None else call))[0]
@@ -163,9 +163,9 @@ def error(y: Any, right: Any) -> float:
 
 
 def fixed_eps(error: Callable[[float], float], default: float) -> float | None:
-    """The eps without a relative error, to as few digits as will do: the default, or one from 1e-12 to 1e-3; or None.
+    """The eps of an implementation, with as few digits as fit: the default, or one from 1e-12 to 1e-3; or None.
 
-    `error(eps)` grows on both sides of the right value.
+    `error(eps)` is the relative error of the formula with eps. It grows on both sides of the right value.
     """
     error = functools.cache(error)
     powers = [10.0**n for n in range(-12, -2)]
@@ -177,11 +177,11 @@ def fixed_eps(error: Callable[[float], float], default: float) -> float | None:
         yield from (float(f"{best:.{digits}e}") for digits in range(8))
 
     fits = (eps for limit in LIMITS for eps in candidates() if error(eps) <= limit)
-    return next((eps for eps in fits if error(eps) <= error(1e-30)), None)  # else there is no eps
+    return next((eps for eps in fits if error(eps) <= error(1e-30)), None)  # or no eps is used
 
 
 def _least(error: Callable[[float], float], low: float, high: float) -> float:
-    """Where an error that falls, and then rises, is least: by golden sections of the logarithm."""
+    """The minimum of an error that falls and then rises, by golden-section search over the logarithm."""
     share, a, b = (math.sqrt(5) - 1) / 2, math.log(low), math.log(high)
     for _ in range(45):
         left, right = b - share * (b - a), a + share * (b - a)

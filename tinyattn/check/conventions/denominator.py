@@ -1,4 +1,4 @@
-"""Linear attention with a small number in its denominator, which code has, and no paper."""
+"""Linear attention with a small number added to its denominator, which is in code, but in no paper."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Results of another dtype than the inputs."""
+"""Results whose dtype is not that of the inputs."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from .convention import OtherSpec, cases_of, convention, error, oracle
 
 
 class Wide(Switch):
-    """np.sqrt(d) is a float64, and NumPy 2 makes float64 of every product with it."""
+    """Float64 results of float32 arrays: np.sqrt(d) is a float64, and so is every product with it in NumPy 2."""
 
     def outputs(self, call: Case, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(_narrowed(call, y) for y in outputs)
@@ -34,10 +34,10 @@ def _narrowed(call: Case, y: Any) -> Any:
 
 @convention("wide", "float32 arrays may give float64 results")
 def _widens(op: Subject) -> Switch | None:
-    """np.sqrt(d) widens every result; an initial state of np.zeros widens those of calls without `h0`."""
+    """np.sqrt(d) widens every result; an initial state of np.zeros widens the results of calls without `h0`."""
     cases = cases_of(op, 8, lambda case: _dtypes(case) == {np.dtype(np.float32)}, ((2,),))
     results = [np.asarray(op.outputs(**case)[0]) for case in cases]
-    # also where values are wrong: their dtype would be a second failure of one bug
+    # wrong values count, too: otherwise their dtype would be reported as a second failure of one bug
     numbers = all(np.isfinite(error(y, oracle(op, case))) for y, case in zip(results, cases, strict=True))
     wide = [y.dtype == np.float64 for y in results]
     if numbers and any(wide) and (all(wide) or wide == [case.get("h0", 0) is None for case in cases]):
@@ -46,7 +46,7 @@ def _widens(op: Subject) -> Switch | None:
 
 
 def deaf(op: Subject, name: str) -> bool:
-    """Whether `op` has float32's error, and ignores changes of an argument below float32's precision."""
+    """Whether `op` has the errors of float32, and changes of an argument below float32's precision have no effect."""
     same, total, worst = 0, 0, 0.0
     for case in (op.fit(widened(case)) for case in cases_of(op, 12, leads=((2,),))):
         if not is_float_array(case.get(name)):

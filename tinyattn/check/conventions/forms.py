@@ -51,8 +51,8 @@ def _ties(op: Subject) -> Switch | None:
 
 
 def _ties_of_hits(op: Subject) -> Switch | None:
-    """Three items share a score, and have the mean rank 3; a rank is the least k with a hit. A wrong metric may rank
-    the smallest score first.
+    """Three items share a score, and have the mean rank 3. A rank is the least k with a hit. The metric may also rank
+    the smallest score first, which is wrong.
     """
     scores, hit = np.array([3.0, 2, 2, 2, 0]), of_one_user(op)
     first, *tied, last = (sum(hit(scores.copy(), target, k) < 0.5 for k in range(1, 6)) + 1 for target in range(5))
@@ -62,13 +62,13 @@ def _ties_of_hits(op: Subject) -> Switch | None:
     return Switch(f"a target ranks {order} items of its score", topic="ties")
 
 
-# recall at 2 of both tied items: their ranks
+# (recall at 2 of one tied item, of the other) -> their ranks
 SHARES: dict[tuple[float, ...], tuple[int, int]] = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}
 
 
 @convention("ties of several", "a relevant item may rank before, after or by position among items of its score")
 def _ties_of_several(op: Subject) -> Switch | None:
-    """As `_ties`, by the recall at 2 of each of the tied items, or by their NDCG over that of rank 2."""
+    """As `_ties`, from the recall at 2 of each tied item, or from its NDCG divided by the NDCG of rank 2."""
     scores, metric = np.array([3.0, 2, 2, 1]), of_one_user(op)
     second = metric(np.array([3.0, 2, 1, 0]), np.arange(4) == 1, 2)
     shares = [round(float(metric(scores.copy(), target, 2) / second), 6) for target in np.eye(4, dtype=bool)]
@@ -80,7 +80,7 @@ def _ties_of_several(op: Subject) -> Switch | None:
 
 @dataclass(frozen=True)
 class SmallK(Switch):
-    spare: int = 0  # k may be at most the number of items less this
+    spare: int = 0  # k may be at most the number of items minus this
 
     def has(self, call: Case) -> bool:
         return bool(call["k"] + self.spare > np.shape(call["scores"])[-1])
@@ -150,7 +150,7 @@ def _smoothing(op: Subject) -> Switch | None:
 
 
 def _count(case: Case) -> float:
-    """What a mean over positions divides by."""
+    """The denominator of a mean over positions."""
     weights = case.get("weights")
     return float(max(case["positive"].size, 1) if weights is None else np.sum(weights))
 

@@ -14,15 +14,16 @@ from ..subject import Subject
 from ..switch import Case, Switch
 from .convention import convention, fitting
 
-Move = Callable[[Any, Case], Any]  # an array of a call, in a different arrangement
+Move = Callable[[Any, Case], Any]  # (an array of a call, the call) -> the array in another arrangement
 
 
 @dataclass(frozen=True)
 class Rearranged(Switch):
     """Arrays whose entries stand elsewhere, or have the opposite sign.
 
-    By argument, `there` turns the library's arrays into the implementation's, and `back` its gradients into the
-    library's; `to` and `fro` do so with results. `spec` is the spec of its function, if that is not the kind's.
+    `there` turns the library's arguments into the implementation's, and `back` turns gradients of arguments into the
+    library's. `to` turns the upstream gradient into the implementation's, and `fro` the result into the library's.
+    `spec` is the spec of the implementation's function, if that is not the kind's.
     """
 
     there: Mapping[str, Move] = field(default_factory=dict)
@@ -46,7 +47,7 @@ class Rearranged(Switch):
 
 
 def _columns(here: str, there: str, x: Any, case: Case) -> Any:
-    """The columns of gates, H for each, moved from the order `here` to `there`. A capital: with the opposite sign."""
+    """The columns of gates, H for each, moved from the order `here` to `there`. A capital letter flips the sign."""
     count = np.shape(x)[-1] // len(case["U"])
     if count < len(here):  # an LSTM without a forget gate
         here, there = (order.replace("f", "") for order in (here, there))
@@ -124,7 +125,7 @@ def _transposed_A(op: Subject) -> Switch | None:
 
 @dataclass(frozen=True)
 class Exchanged(Switch):
-    """Two arguments, each in the place of the other."""
+    """Two arguments are exchanged."""
 
     names: tuple[str, str] = ("", "")
 

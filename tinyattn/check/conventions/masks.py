@@ -15,8 +15,8 @@ from ..subject import Subject
 from ..switch import Case, Switch
 from .convention import cases_of, convention, is_right, near, oracle, trying
 
-FILLED = 4000.0  # a finite fill of masked logits must lie below logits of this size; otherwise it is a bug
-LARGE = 5000.0  # logits beyond it may lie below a finite fill
+FILLED = 4000.0  # a finite fill of masked logits is a bug unless it is less than logits of this size
+LARGE = 5000.0  # logits of this size may be less than a finite fill
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ MEANINGS = (
 
 @convention("mask", "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf")
 def _mask(op: Subject) -> Switch | None:
-    """A different meaning of the mask, if that gives the library's results on all cases, and the library's meaning not.
+    """A different meaning of the mask, if it is right on all cases, and the library's meaning is wrong on two or more.
 
-    On some cases both may: after a layer norm of two features only a sign is left.
+    Both may be right on a case: after a layer norm of two features only a sign is left.
     """
     if "mask" in op.lacks:
         return None
@@ -145,7 +145,7 @@ def _size(x: np.ndarray) -> float:
 
 @convention("causal", "without `causal` it may look at all keys, or at earlier ones alone")
 def _direction(op: Subject) -> Switch | None:
-    """Whether an implementation without an argument `causal` does what the library's other value of it does."""
+    """Whether an implementation without an argument `causal` does what the library does with the opposite default."""
     default = op.causal
     if default is None:
         return None

@@ -89,7 +89,7 @@ def rms_outside_backward(dy: Any, x: Any, gamma: Any, eps: float = 1e-5) -> tupl
     return r * (g - x_hat * along), np.sum((dy * x_hat).reshape(-1, x.shape[-1]), axis=0)
 
 
-PLACES: dict[str, tuple[Any, Any, Any, str]] = {  # eps under the root, eps added to it, the backward of that
+PLACES: dict[str, tuple[Any, Any, Any, str]] = {  # eps under the root, eps added to it, the latter's backward
     "layer_norm": (oracles.layer_norm, eps_outside, eps_outside_backward, "standard deviation, not to the variance"),
     "rms_norm": (oracles.rms_norm, rms_outside, rms_outside_backward, "root, not to the mean square under it"),
 }

@@ -30,8 +30,8 @@ def _correction(call: Case) -> float:
     "it may be any from 1e-12 to 1e-3",
 )  # fmt: skip
 def _eps(op: Subject) -> Switch | None:
-    """√v + ε̂ before the correction (Kingma and Ba 2015, the end of section 2), where the library has √v̂ + eps; and
-    the value of an eps that is no argument."""
+    """Detects √v + ε̂ before the correction (Kingma and Ba 2015, the end of section 2), where the library has √v̂ + eps,
+    and the value of an eps that is no argument."""
     before = "eps is added to √v before the correction"
     if "eps" not in op.lacks:
         return _where_it_agrees(op, Rescaled(before, "eps", _correction), lambda case: case | {"eps": 1e-3})
@@ -56,7 +56,7 @@ def _over(eps: float, factor: Callable[[Case], float], call: Case) -> float:
 
 
 def _tiny(step: int) -> Case:
-    """A step of 0, with gradients so small that every eps matters."""
+    """A step from parameters that are 0, with gradients so small that every eps matters."""
     g = np.array([1e-3, -1e-5, 1e-7, 1e-9])
     old = 0.0 if step == 1 else 0.3
     return {"vector": np.zeros(4), "gradient": g, "moments": Moments(old * g, old * g * g), "step": step, "lr": 1e-3,
@@ -71,13 +71,13 @@ def _decay_alone(op: Subject) -> Switch | None:
 
 
 def _huge(case: Case) -> Case:
-    """With gradients so large that no eps matters."""
+    """The case with gradients so large that no eps matters."""
     m, v = case["moments"]
     return case | {"gradient": 1e10 * case["gradient"], "moments": Moments(1e10 * m, 1e20 * v)}
 
 
 def _where_it_agrees(op: Subject, switch: Switch, change: Callable[[Case], Case]) -> Switch | None:
-    """The switch if steps of the implementation, with cases changed, are right with it, and wrong without."""
+    """The switch, if the implementation is right with it and wrong without it, on cases altered by `change`."""
     decay = {"weight_decay": 0.1} if "weight_decay" in op.signature.parameters else {}
     cases = (change(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(12))
     return helps(op, switch, "oracle", (op.fit(case | decay) for case in cases))

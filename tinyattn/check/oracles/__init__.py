@@ -1,4 +1,4 @@
-"""Oracles: the ops as plain loops over float64 numbers, slow and simple. A new one is in a file that is listed here."""
+"""Oracles: the ops as plain loops over float64 numbers, slow and simple. Each file with oracles is imported here."""
 
 from typing import TYPE_CHECKING
 
@@ -16,4 +16,4 @@ if not TYPE_CHECKING:  # type checkers read the imports
 
     def __getattr__(name):
         here = f"{__name__.replace('.', '/')}/__init__.py"
-        raise AttributeError(f"no oracle is called {name}: is it in a file that {here} lists?")
+        raise AttributeError(f"no oracle is called {name}: is it in a file that {here} imports?")

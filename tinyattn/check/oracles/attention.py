@@ -33,7 +33,7 @@ def attention(
 def pointwise_attention(
     q: Array, k: Array, v: Array, mask: Array | None = None, bias: Array | None = None
 ) -> Array:
-    """Query by query: the mean of silu(score) times value, over the keys that it may look at."""
+    """Query by query: the mean of silu(score) · value over the keys that the query may look at."""
     pairs = (*q.shape[:-1], k.shape[-2])
     allowed = np.broadcast_to(True if mask is None else mask, pairs)
     added = np.broadcast_to(0.0 if bias is None else bias, pairs)
@@ -63,7 +63,7 @@ def flash_attention(
 
 
 def tiled_attention(q: Array, k: Array, v: Array, width: int) -> Array:
-    """Query by query, with the sums so far over `width` keys at a time: (n, d), (m, d), (m, e) -> (n, e)."""
+    """Query by query, with running sums over `width` keys at a time: (n, d), (m, d), (m, e) -> (n, e)."""
     out = np.zeros((len(q), v.shape[-1]))
     for i in range(len(q)):
         top, total, acc = -math.inf, 0.0, np.zeros(v.shape[-1])
@@ -106,7 +106,8 @@ def grouped_query_attention(
 
 
 def _side_by_side(q: Array, k: Array, v: Array, heads: int, kv_heads: int, mask: Array | None) -> Array:
-    """Head h has the h-th d columns of q; heads // kv_heads successive heads share d columns of k and v."""
+    """The heads' outputs, side by side. Head h has the h-th d columns of q; heads // kv_heads successive heads share
+    d columns of k and v."""
     d, outputs = q.shape[-1] // heads, []
     for h in range(heads):
         columns, shared = (slice(g * d, (g + 1) * d) for g in (h, h // (heads // kv_heads)))
@@ -118,7 +119,7 @@ def window_attention(
     q: Array, k: Array, v: Array, window: int, causal: bool = True, keys: Array | None = None,
     keep: Array | None = None, rate: float = 0.0, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    """Query by query: the softmax over the keys that it may look at, without dropout."""
+    """Query by query: softmax attention over the keys that the query may see, without dropout."""
     assert keep is None
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     real = np.broadcast_to(True if keys is None else keys, q.shape[:-1])
@@ -136,7 +137,7 @@ def block_sparse_attention(
     q: Array, k: Array, v: Array, layout: Any, keys: Array | None = None, bias: Array | None = None,
     keep: Any = None, scale: float | None = None,
 ) -> Any:  # fmt: skip
-    """Block by block and query by query: the softmax over the keys that the query may look at, without dropout."""
+    """Block by block and query by query: softmax attention over the keys that the query may see, without dropout."""
     assert keep is None
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
@@ -156,7 +157,7 @@ def block_sparse_attention(
 def linear_attention(
     q: Array, k: Array, v: Array, causal: bool = True, keys: Array | None = None, form: str = ""
 ) -> Any:
-    """Pair by pair. Every form has this result."""
+    """Pair by pair. All values of `form` have this result."""
     real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
     for *lead, i in np.ndindex(q.shape[:-1]):
@@ -178,7 +179,7 @@ def elu_plus_1(x: float) -> float:
 def performer_attention(
     q: Array, k: Array, v: Array, W: Array, causal: bool = True, keys: Array | None = None, form: str = ""
 ) -> Any:
-    """Pair by pair and feature by feature: the softmax over a query's exponents."""
+    """Pair by pair and feature by feature: the mean of the values, weighted by the softmax of a query's exponents."""
     real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
     out, root = np.zeros((*q.shape[:-1], v.shape[-1])), q.shape[-1] ** 0.25
     for *lead, i in np.ndindex(q.shape[:-1]):

@@ -10,7 +10,7 @@ from ...backend import Array
 
 
 def dot(a: Array | list[float], b: Array | list[float]) -> Any:
-    """Σ a_c b_c, of Python's numbers: they are twice as fast as NumPy's."""
+    """Σ a_c b_c in Python's numbers, which are twice as fast here as NumPy's."""
     return sum(x * y for x, y in zip(np.asarray(a).tolist(), np.asarray(b).tolist(), strict=True))
 
 

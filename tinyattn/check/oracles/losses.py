@@ -33,7 +33,7 @@ def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -
 def smoothed_cross_entropy(
     logits: Array, targets: Array, weights: Array | None = None, smoothing: float = 0.1
 ) -> float:
-    """The cross-entropies of all classes, each times its smoothed probability."""
+    """The sum over all classes of the cross-entropy with this class as target, times its smoothed probability."""
     V = logits.shape[-1]
     return sum((smoothing / V) * cross_entropy(logits, np.full(targets.shape, j), weights) for j in range(V)) + (
         1 - smoothing
@@ -43,7 +43,7 @@ def smoothed_cross_entropy(
 def tiled_cross_entropy(
     x: Array, E: Array, targets: Array, weights: Array | None = None, smoothing: float = 0.0, tile: int | None = None
 ) -> float:
-    """All logits at once: no loss depends on the tile."""
+    """All logits at once, since the loss does not depend on the tile."""
     logits = np.zeros((*targets.shape, len(E)))
     for at in np.ndindex(*logits.shape):
         logits[at] = sum(a * b for a, b in zip(x[at[:-1]], E[at[-1]], strict=True))
@@ -101,13 +101,13 @@ def recall(scores: Array, relevant: Array, k: int) -> float:
 
 
 def ndcg_of_several(scores: Array, relevant: Array, k: int) -> float:
-    """DCG of the relevant items, divided by that of a ranking that begins with them."""
+    """The DCG of the relevant items, divided by the DCG of a ranking that begins with them."""
     chosen = [i for i in range(len(scores)) if relevant[i]]
     ideal = sum(1 / math.log2(place + 1) for place in range(1, min(k, len(chosen)) + 1))
     return sum(_gain(scores, i, lambda place: (place <= k) / math.log2(place + 1)) for i in chosen) / ideal
 
 
 def _gain(scores: Array, item: int, of_place: Callable[[int], float]) -> float:
-    """The mean gain of the places that all items of this item's score share."""
+    """The mean gain of the places of all items with this item's score."""
     greater, tied = (sum(1 for s in scores if found(s)) for found in (scores[item].__lt__, scores[item].__eq__))
     return sum(of_place(greater + place) for place in range(1, tied + 1)) / tied

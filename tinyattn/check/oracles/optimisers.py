@@ -32,7 +32,7 @@ def adamw(
 
 
 def curve(name: str, t: int, w: int, T: int, floor: float) -> float:
-    """The rate of step t between w, where it is 1, and T, where a line and a cosine are at the floor."""
+    """The learning rate of step t after the peak at step w, as a share of it; lines and cosines end at `floor` at T."""
     along = min((t - w) / (T - w), 1)
     falls = {"a line": 1 - along, "a cosine": math.cos(math.pi * along / 2) ** 2}
     if name in falls:

@@ -13,7 +13,7 @@ def alibi(heads: int, n: int, authors: bool = False) -> Any:
     slopes = [2 ** (-8 * (head + 1) / heads) for head in range(heads)]
     if authors and heads & (heads - 1):
         power = 2 ** (heads.bit_length() - 1)
-        every = [2 ** (-4 * (head + 1) / power) for head in range(2 * power)]  # for twice as many heads
+        every = [2 ** (-4 * (head + 1) / power) for head in range(2 * power)]  # the slopes of twice as many heads
         slopes = every[1::2] + every[0::2][: heads - power]
     return np.array([[[-slope * max(i - j, 0) for j in range(n)] for i in range(n)] for slope in slopes])
 

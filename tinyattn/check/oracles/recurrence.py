@@ -11,7 +11,8 @@ from .basics import dot, entrywise, softmax_mean
 
 
 def _over_tokens(x: Array, H: int, step: Callable[..., tuple[Any, ...]], *first: Array | None) -> Array:
-    """h (..., n, H), token by token: `step(x_t, *states) -> states`, h_t the first; an initial state None is 0."""
+    """h (..., n, H), token by token. `step(x_t, *states) -> states`; the first state is h_t. `first` has the initial
+    states; None is 0."""
     h = np.zeros((*x.shape[:-1], H))
     for lead in np.ndindex(x.shape[:-2]):
         states: tuple[Any, ...] = tuple([0.0] * H if state is None else list(state[lead]) for state in first)
@@ -72,7 +73,7 @@ def lstm(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None, c0: Ar
 
 
 def wkv(k: Array, v: Array, w: Array, u: Array, mean0: Array | None = None, size0: Array | None = None) -> Any:
-    """Channel by channel: a softmax over all tokens up to the present one."""
+    """Channel by channel: the mean of the values, weighted by a softmax over all tokens up to the present one."""
     y = np.zeros(k.shape)
     for *lead, t, c in np.ndindex(k.shape):
         place = tuple(lead)
