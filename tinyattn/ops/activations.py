@@ -111,8 +111,8 @@ def _phi_in_double(x: Array) -> Array:
 
 
 def _phi_in_single(x: Array) -> Array:
-    """Φ(-z) = ½ exp(z P(z)) for z = |x|, and Φ(z) = 1 - Φ(-z): to 1e-7, which float32 can hold, in a quarter of the
-    steps of `erf`."""
+    """Φ(-z) = ½ exp(z P(z)) for z = |x|, and Φ(z) = 1 - Φ(-z): exact to 1e-7, as float32 is, in a quarter of `erf`'s
+    steps."""
     xp = get_xp(x)
     size = xp.minimum(xp.abs(x), 40.0)                  # Φ is 0 or 1 beyond, and z⁸ must not overflow
     exponent = _LOG_TAIL[0] * size
@@ -123,7 +123,7 @@ def _phi_in_single(x: Array) -> Array:
     return xp.where(x < 0, tail, 1 - tail)
 
 
-# P, highest power first: fitted here to (log Φ(-z) + log 2) / z on 0 to 7, so that Φ's largest error, 8e-9, is least.
+# P, highest power first: fitted here to (log Φ(-z) + log 2) / z on 0 to 7, with a largest error of Φ of 8e-9.
 _LOG_TAIL = (
     -1.96511236e-6, 2.72955472e-5, -1.29054296e-4, -9.49092008e-5, 4.89598156e-3, -3.63875736e-2, -3.18298868e-1,
     -7.97885328e-1,

@@ -11,10 +11,10 @@ def batch_norm(
 ) -> tuple[Array, Array, Array]:
     """y = x_hat ⊙ γ + β, with x_hat = (x - mean) ⊙ inv_std and inv_std = 1 / √(var + eps).
 
-    Mean and (biased) variance of each feature are over all rows of x: over every axis but the last. So each row sees
-    all others; LayerNorm's tokens do not see one another. This is algorithm 1 of Ioffe & Szegedy 2015. If `mean`
-    and `var` are given, as from running statistics in evaluation, they are constants, and each row is mapped alone. The
-    library keeps no running statistics. Without any rows, mean and variance count as 0.
+    Mean and (biased) variance of each feature are over all rows of x: over every axis but the last. So each row depends
+    on all others, unlike LayerNorm's tokens. This is algorithm 1 of Ioffe & Szegedy 2015. If `mean` and `var` are
+    given, as from running statistics in evaluation, they are constants, and each row is mapped alone. The library
+    keeps no running statistics. Without any rows, mean and variance count as 0.
     Shapes: x (..., d), gamma, beta, mean and var (d,) -> y (..., d), x_hat (..., d), inv_std (d,).
     Raises ValueError for shapes that do not fit and for one of mean and var without the other, TypeError for dtypes
     other than float32 / float64.
@@ -52,8 +52,8 @@ def batch_norm_backward(
     if mean is not None:
         return dy * slope, dgamma, dbeta                                # x_hat = (x - mean) ⊙ inv_std
     n = _rows(dy)
-    dx = dy - dbeta / n                                                 # mean(x) is subtracted
-    dx -= x_hat * (dgamma / n)                                          # var(x) divides
+    dx = dy - dbeta / n                                                 # through mean(x)
+    dx -= x_hat * (dgamma / n)                                          # through var(x)
     dx *= slope
     return dx, dgamma, dbeta
 

@@ -21,11 +21,11 @@ from .shapes import expect, rows
 def conv1d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Array:
     """y_t = Σ_j x_{t + j δ - p} W_j.
 
-    δ is the `dilation`, x_s = 0 beyond either end, and p is 0 ("valid"), half of (K - 1) δ, rounded down ("same"), or
-    all of it ("causal").
+    δ is the `dilation`, x_s = 0 beyond either end, and p is the number of zeros before: 0 ("valid"), ⌊(K - 1) δ / 2⌋
+    ("same"), or (K - 1) δ ("causal").
     Shapes: x (..., n, i), W (K, i, o) -> y (..., n, o), "valid": (..., n - (K - 1) δ, o).
-    Raises ValueError for shapes that do not fit, a K or dilation below 1, an unknown padding and a "valid" kernel that
-    reaches over more tokens than there are, TypeError for dtypes.
+    Raises ValueError for shapes that do not fit, a K or dilation below 1, an unknown padding, and a "valid" kernel that
+    spans more tokens than there are; TypeError for dtypes.
     """
     expect("...ni kio", x=x, W=W)
     return _convolve(x, W, dilation, _padding("conv1d", x, W, dilation, padding))
@@ -36,8 +36,8 @@ def conv1d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: s
 
     Shapes: dy like y, x (..., n, i), W (K, i, o) -> dx like x, dW like W.
 
-    y is a sum of linear maps of shifted x, so its backward is that of `linear` for each, shifted back: token s went
-    into y_t as x_{t + j δ - p} where t = s - j δ + p. The gradient of the padding is dropped.
+    y is a sum of linear maps of shifted x. The backward is that of `linear` for each map, shifted back: token s is read
+    by y_t as x_{t + j δ - p}, with t = s - j δ + p. The gradient of the padding is dropped.
     """
     expect("...mo ...ni kio", dy=dy, x=x, W=W)
     return _convolve_backward(dy, x, W, dilation, _padding("conv1d_backward", x, W, dilation, padding, dy))
@@ -46,8 +46,8 @@ def conv1d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: s
 def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Array:
     """y_st = Σ_jl x_{s + j δ - p, t + l δ - r} W_jl.
 
-    δ is the `dilation`, x = 0 beyond each edge, and p and r are 0 ("valid"), or half of (K - 1) δ and of (L - 1) δ,
-    rounded down ("same").
+    δ is the `dilation`, x = 0 beyond each edge, and p and r are 0 ("valid"), or ⌊(K - 1) δ / 2⌋ and ⌊(L - 1) δ / 2⌋
+    ("same").
     Shapes: x (..., h, w, i), W (K, L, i, o) -> y (..., h, w, o), "valid": (..., h - (K - 1) δ, w - (L - 1) δ, o).
     Raises as `conv1d` does; "causal" is for sequences.
     """
@@ -68,7 +68,7 @@ def conv2d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: s
 def _padding(
     op: str, x: Array, W: Array, dilation: int, padding: str, dy: Array | None = None
 ) -> list[tuple[int, int]]:
-    """The zeros before and after, for each axis of the kernel. Raises ValueError for a dy unlike y, too."""
+    """The numbers of zeros before and after, for each axis of the kernel. Also checks the shape of dy."""
     known = ("valid", "same", "causal") if W.ndim == 3 else ("valid", "same")
     if padding not in known:
         raise ValueError(f"{op}: padding is {padding!r}, expected one of {', '.join(known)}")
@@ -80,7 +80,7 @@ def _padding(
             raise ValueError(f"{op}: W has shape {W.shape}, expected a kernel of at least 1")
         gaps = (K - 1) * dilation
         if padding == "valid" and gaps >= n:
-            raise ValueError(f"{op}: the kernel reaches over {gaps + 1} tokens, expected at most {n}, which are there")
+            raise ValueError(f"{op}: the kernel spans {gaps + 1} tokens, expected at most {n}, the number of tokens")
         before = {"valid": 0, "same": gaps // 2, "causal": gaps}[padding]
         found.append((before, 0 if padding == "valid" else gaps - before))
         sizes.append(n + sum(found[-1]) - gaps)
@@ -94,7 +94,7 @@ def _convolve(x: Array, W: Array, dilation: int, padding: list[tuple[int, int]])
     padded = _padded(x, padding)
     y: Array = 0.0
     for place, seen in _places(padded, W, dilation):
-        y = y + padded[seen] @ W[place]                         # every token that has a neighbour at this place
+        y = y + padded[seen] @ W[place]
     return y
 
 
@@ -104,19 +104,19 @@ def _convolve_backward(
     xp, padded, dW = get_xp(dy), _padded(x, padding), get_xp(dy).empty_like(W)
     dpadded = xp.zeros_like(padded)
     for place, seen in _places(padded, W, dilation):
-        dpadded[seen] += dy @ W[place].T                        # y += padded[seen] @ W[place]: x
-        dW[place] = rows(padded[seen]).T @ rows(dy)             #                               W
+        dpadded[seen] += dy @ W[place].T                        # y += padded[seen] @ W[place], by padded
+        dW[place] = rows(padded[seen]).T @ rows(dy)             #                               and by W
     inner = [slice(before, before + n) for (before, _), n in zip(padding, _grid(x, W), strict=True)]
     return xp.ascontiguousarray(dpadded[(..., *inner, slice(None))]), dW
 
 
 def _grid(x: Array, W: Array) -> tuple[int, ...]:
-    """The sizes of x along the axes of the kernel: (n,) of a sequence, (h, w) of a grid."""
+    """The sizes of x along the axes of the kernel: (n,) for a sequence, (h, w) for a grid."""
     return x.shape[-W.ndim + 1 : -1]
 
 
 def _places(padded: Array, W: Array, dilation: int) -> Iterator[tuple[Any, Any]]:
-    """Each place in the kernel, and the part of `padded` that all outputs see there."""
+    """Each place in the kernel, and the part of `padded` that all outputs read there."""
     sizes = [n - (K - 1) * dilation for n, K in zip(_grid(padded, W), W.shape, strict=False)]
     for place in product(*map(range, W.shape[:-2])):
         window = [slice(j * dilation, j * dilation + size) for j, size in zip(place, sizes, strict=True)]

@@ -9,8 +9,7 @@ def depthwise_conv1d(x: Array, W: Array) -> Array:
 
     The kernel stays within x, so K - 1 tokens fewer come out. K - 1 tokens of zeros before a sequence make it causal.
     Shapes: x (..., n, d), W (K, d) -> y (..., n - K + 1, d).
-    Raises ValueError for shapes that do not fit, a kernel of no token, and fewer tokens than K - 1, TypeError for
-    dtypes.
+    Raises ValueError for shapes that do not fit, an empty kernel, and fewer tokens than K - 1, TypeError for dtypes.
     """
     expect("...nd kd", x=x, W=W)
     n = _outputs("depthwise_conv1d", x, W)
@@ -24,7 +23,7 @@ def depthwise_conv1d_backward(dy: Array, x: Array, W: Array) -> tuple[Array, Arr
     """dx_s = Σ_j dy_{s - j} ⊙ W_j, and dW_j = Σ_t x_{t + j} ⊙ dy_t.
 
     Shapes: dy like y, x (..., n, d), W (K, d) -> dx like x, dW like W.
-    Token s went into y_t as x_{t + j} where t = s - j.
+    Token s is read by y_t as x_{t + j}, with t = s - j.
     """
     expect("...md ...nd kd", dy=dy, x=x, W=W)
     xp, n, d = get_xp(x), _outputs("depthwise_conv1d_backward", x, W), x.shape[-1]
@@ -40,7 +39,7 @@ def depthwise_conv1d_backward(dy: Array, x: Array, W: Array) -> tuple[Array, Arr
 
 
 def _outputs(op: str, x: Array, W: Array) -> int:
-    """How many tokens come out."""
+    """The number of output tokens."""
     if not len(W):
         raise ValueError(f"{op}: W has shape {W.shape}, expected (K, d), K >= 1")
     n = x.shape[-2] - len(W) + 1

@@ -1,4 +1,4 @@
-"""Dropout: silence a random part in training, scale up the rest so that the mean stays (Srivastava et al. 2014)."""
+"""Dropout: in training a random part is set to 0, and the rest scaled up to keep the mean (Srivastava et al. 2014)."""
 
 from ..backend import Array
 from .shapes import expect, expect_onto
@@ -16,7 +16,7 @@ def dropout(x: Array, keep: Array | None, rate: float) -> Array:
     if keep is None:
         return x
     expect_onto(x.shape, bool, like=x, keep=keep)
-    y = keep.astype(x.dtype)                            # one cast, and the product runs at full speed
+    y = keep.astype(x.dtype)                            # a product of floats is faster than of boolean and float
     y *= 1 / (1 - float(rate))
     if y.shape != x.shape:
         return x * y
@@ -25,7 +25,7 @@ def dropout(x: Array, keep: Array | None, rate: float) -> Array:
 
 
 def dropout_backward(dy: Array, keep: Array | None, rate: float) -> Array:
-    """dx = dy ⊙ keep / (1 - rate): what was silenced receives nothing. The same map, so the same function.
+    """dx = dy ⊙ keep / (1 - rate): dropped entries receive nothing. The forward multiplies, and so does the backward.
 
     Shapes: dy (...), keep as in the forward -> dx (...).
     """

@@ -53,25 +53,25 @@ def sum_rows(ids: Array, values: Array, E: Array) -> Rows | Array:
 def _by_rounds(ids: Array, values: Array, height: int, xp: Any) -> Rows:
     """What `sum_rows` does on the host, for a table of `height` rows. Shapes: ids (N,), values (N, d) -> Rows.
 
-    Sorting brings equal ids together: a run for each id. Runs are then ordered by their length, the longest first.
+    Sorting brings equal ids together, a run for each id. Runs are then ordered by length, the longest first.
     A run of more than 16 rows is summed at once, as a product with ones. All shorter runs are summed side by side, in
-    rounds: round r adds the r-th row of every run that is long enough. These runs come first, as they are the longest,
-    and no two of them have the same id, so that one indexed `+=` loses nothing.
+    rounds: round r adds the r-th row of every run that is long enough. No two runs have the same id, so one indexed
+    `+=` loses nothing.
     """
     if not len(ids):
         return Rows(ids, values)
-    if xp.min(ids) < 0:                                                  # counted from the end, as in the forward
+    if xp.min(ids) < 0:                                                  # they count from the end, as in the forward
         ids = ids.astype(xp.int64) % height
     small = ids.astype(xp.uint16) if height <= 1 << 16 else ids          # 16 bits are sorted by radix
     order = xp.argsort(small, kind="stable")
     ids = xp.take(ids, order)
     first = xp.flatnonzero(xp.concatenate([xp.ones(1, dtype=bool), ids[1:] != ids[:-1]]))
     length = xp.append(first[1:], len(ids)) - first
-    count = xp.minimum(length, 255)                                      # for the order; 8 bits sort fastest
+    count = xp.minimum(length, 255)                                      # only orders the runs; 8 bits sort fastest
     longest_first = xp.argsort((255 - count).astype(xp.uint8), kind="stable")
     first, count, length = (xp.take(x, longest_first) for x in (first, count, length))
     total = xp.take(values, xp.take(order, first), axis=0)               # (u, d): the first of each run
-    more_than = xp.searchsorted(-count, -xp.arange(_SHORT + 1)).tolist()  # so many runs have more than 0, 1, .. rows
+    more_than = xp.searchsorted(-count, -xp.arange(_SHORT + 1)).tolist()  # entry r: the number of runs of over r rows
     long = more_than[_SHORT]
     for i, (begin, rows_of_it) in enumerate(zip(first[:long].tolist(), length[:long].tolist(), strict=True)):
         total[i] = column_sum(xp.take(values, order[begin : begin + rows_of_it], axis=0))

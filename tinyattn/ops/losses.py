@@ -1,7 +1,7 @@
 """Losses: weighted means over positions, Σ wᵢ lossᵢ / Σ wᵢ.
 
-Weight 0 takes a position out; if all weights are 0, so are loss and gradient. Where a batch is computed in slices, each
-gets its share of the batch's weight as `dloss`, so that the gradients of the slices add up to that of the batch.
+A position of weight 0 does not count; if all weights are 0, so are loss and gradient. When a batch is computed in
+slices, each gets its share of the batch's weight as `dloss`, so that the gradients of the slices add up to the batch's.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -
     """The weighted mean of -log softmax(logits)[target], a scalar in nats. With all logits equal it is ln V.
 
     Shapes: logits (..., V), targets (...) integers in 0..V-1, weights (...) or None for all 1.
-    Logits of ±1e4 are exact: log Σ exp is taken around the row's largest logit.
+    Logits of ±1e4 are exact: the row's largest logit is subtracted before exp.
     Targets must be 0..V-1, even where the weight is 0. This is checked where batches are made, not here: NumPy refuses
     a target beyond the logits, but counts negative ones from their end.
     Raises ValueError for shapes that do not fit, IndexError for a target of V or more, TypeError for dtypes.
@@ -50,9 +50,9 @@ def smoothed_cross_entropy(
 ) -> Array:
     """The weighted mean of -Σⱼ qⱼ log softmax(logits)ⱼ, with q = (1 - ε) onehot(target) + ε / V: label smoothing.
 
-    ε = `smoothing` of the probability is spread over all V classes, the target among them (Szegedy et al. 2016, section
-    7). Computed as log Σ exp z - (1 - ε) z[target] - ε mean(z), from logits alone. Its least value is the entropy of
-    q, which is not 0. With ε = 0 it is `cross_entropy`.
+    A share ε = `smoothing` of the probability is spread over all V classes, the target included (Szegedy et al. 2016,
+    section 7). It is computed as log Σ exp z - (1 - ε) z[target] - ε mean(z). Its least value is the entropy of q, not
+    0. With ε = 0 it is `cross_entropy`.
     Shapes: logits (..., V), targets (...) integers in 0..V-1, weights (...) or None for all 1 -> a scalar in nats.
     Raises ValueError for shapes that do not fit and ε outside of 0..1, IndexError for a target of V or more, TypeError
     for dtypes.
@@ -63,7 +63,7 @@ def smoothed_cross_entropy(
     xp, eps = get_xp(logits), float(smoothing)
     chosen = xp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     each = _log_sum_exp(xp, logits) - (1 - eps) * chosen
-    if eps:                                             # a logit may be -∞
+    if eps:                                             # a logit may be -∞, and 0 ∞ is NaN
         each -= eps * xp.mean(logits, axis=-1)
     return _weighted_mean(xp, each, weights)
 
@@ -73,7 +73,7 @@ def smoothed_cross_entropy_backward(
 ) -> Array:
     """dlogits = dloss · w / Σw · (softmax(logits) - q), with q = (1 - ε) onehot(target) + ε / V.
 
-    log Σ exp has the gradient softmax(logits), logits[target] the one-hot vector, the mean of the logits 1 / V.
+    log Σ exp has the gradient softmax(logits), logits[target] has the one-hot vector, and the mean of the logits 1 / V.
     Shapes: dloss a number, the rest as in the forward -> dlogits (..., V).
     """
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
@@ -91,19 +91,19 @@ def tiled_cross_entropy(
 ) -> tuple[Array, Array]:
     """loss = Σ w (L - (1 - ε) s_t - ε / V Σ_c s_c) / Σ w, with s = x Eᵀ and L = log Σ_c exp(s_c).
 
-    That is `smoothed_cross_entropy` of the logits s, made a tile of classes at a time and never held. N positions and V
-    classes have N V logits: with 200,000 classes 0.8 MB a position. Here memory grows with N + V (Wijmans et al. 2024,
-    Cut Cross-Entropy), by the two ideas of `flash_attention`.
+    This is `smoothed_cross_entropy` of the logits s, which are computed for a tile of classes at a time, and never
+    stored. All N V logits of N positions and V classes would take 0.8 MB a position for 200,000 classes. Here memory
+    grows with N + V (Wijmans et al. 2024, Cut Cross-Entropy). Two ideas are those of `flash_attention`:
 
-        online sum       log Σ exp needs a row's largest logit m. Tile after tile keeps m and l = Σ e^(s - m) of the
-                         classes seen so far; where a tile raises m to m', l' = e^(m - m') l + Σ e^(s - m')
-        the rest         the loss also reads the target's logit, a product with one row of E, and the mean of all
-                         logits, the product with the mean of all rows: neither needs a tile
-        recomputation    L = m + log l is kept of each position. The backward makes each tile of logits once more, and
-                         has its probabilities at once: e^(s - L)
+        online sum       log Σ exp needs a row's largest logit m. m and l = Σ e^(s - m) are kept for the classes so far.
+                         When a tile raises m to m', l becomes e^(m - m') l + Σ e^(s - m')
+        the rest         the target's logit is a product with one row of E, and the mean of all logits is the product
+                         with the mean row of E: neither needs a tile
+        recomputation    L = m + log l is kept for each position. The backward computes each tile of logits again, and
+                         its probabilities as e^(s - L)
 
     Shapes: x (..., D), E (V, D), targets (...) integers in 0..V-1, weights (...) or None for all 1, `tile` classes at
-    once (None: as many as TILE holds logits) -> a scalar in nats, and L (..., 1), the logarithm of Σ exp(x Eᵀ).
+    once (None: as many as give TILE logits) -> a scalar in nats, and L (..., 1), the logarithm of Σ exp(x Eᵀ).
     Raises ValueError for shapes that do not fit, ε outside of 0..1 and a tile below 1, IndexError for a target of V or
     more, TypeError for dtypes.
     """
@@ -133,10 +133,10 @@ def tiled_cross_entropy_backward(
 ) -> tuple[Array, Array]:  # fmt: skip
     """dx = ds E, dE = dsᵀ x, with ds = dloss · w / Σ w · (exp(s - L) - q).
 
-    exp(s - L) is softmax, made anew a tile of classes at a time; ds is the gradient of `smoothed_cross_entropy` by its
-    logits s = x Eᵀ. A tile adds to dx, and has its rows of dE alone.
-    Shapes: dloss a number, the rest as in the forward, L (..., 1) -> dx (..., D), dE (V, D), which is written into
-    `into`, if given.
+    exp(s - L) is the softmax, computed again for a tile of classes at a time. ds is the gradient of
+    `smoothed_cross_entropy` by its logits s = x Eᵀ. Each tile adds to dx, and gives the rows of dE of its classes.
+    Shapes: dloss a number, the rest as in the forward, L (..., 1) -> dx (..., D), dE (V, D). If `into` is given, dE is
+    written into it.
     """
     expect("...d vd ...z #... ... vd", x=x, E=E, L=L, targets=targets, weights=weights, into=into)
     xp, flat, t, eps = get_xp(x), rows(x), targets.reshape(-1), float(smoothing)
@@ -184,10 +184,10 @@ def bpr_max(
 ) -> Array:
     """The weighted mean of -log Σⱼ sⱼ σ(r⁺ - rⱼ) + λ Σⱼ sⱼ rⱼ², with s = softmax(r).
 
-    r⁺ is the target's score, r are those of the negatives, and s gives most weight to the negatives with high scores:
+    r⁺ is the target's score, r are the negatives' scores, and s gives most weight to the negatives with high scores:
     the target has to beat these, and λ = `regularisation` keeps their scores near 0 (Hidasi & Karatzoglou 2018).
-    log Σ sσ is log Σ exp a - log Σ exp r, with a = r + log σ(r⁺ - r): no product of two small numbers is ever formed,
-    and no constant has to keep the logarithm from 0. With one negative and λ = 0 it is BPR.
+    log Σ sσ is computed as log Σ exp a - log Σ exp r, with a = r + log σ(r⁺ - r). So no product of small numbers
+    becomes 0, and the logarithm needs no eps. With one negative and λ = 0 it is BPR.
     Shapes: positive (...), negatives (..., k), weights (...) or None for all 1 -> a scalar in nats.
     Raises ValueError for shapes that do not fit and for k = 0, TypeError for dtypes.
     """
@@ -205,8 +205,9 @@ def bpr_max_backward(
 ) -> tuple[Array, Array]:
     """dr⁺ = -Σⱼ qⱼ (1 - σⱼ) and drⱼ = sⱼ - qⱼ σⱼ + λ sⱼ (rⱼ² + 2 rⱼ - Σᵢ sᵢ rᵢ²), times dloss · w / Σw.
 
-    Here σⱼ = σ(r⁺ - rⱼ) and q = softmax(a): each negative's part of Σ sσ. log Σ exp has the gradients s by r and q by
-    a; aⱼ has σⱼ by rⱼ and 1 - σⱼ by r⁺. sⱼ rⱼ² has 2 sⱼ rⱼ by rⱼ, and through the softmax sⱼ (rⱼ² - Σ s r²).
+    Here σⱼ = σ(r⁺ - rⱼ), and q = softmax(a) has each negative's share of Σ sσ. The gradient of log Σ exp r is s, and
+    that of log Σ exp a is q; ∂aⱼ/∂rⱼ = σⱼ and ∂aⱼ/∂r⁺ = 1 - σⱼ. Σ s r² has the gradient 2 sⱼ rⱼ, and through the
+    softmax sⱼ (rⱼ² - Σ s r²).
     Shapes: dloss a number, the rest as in the forward -> dpositive (...), dnegatives (..., k).
     """
     expect("... ...k ...", positive=positive, negatives=negatives, weights=weights)
@@ -224,9 +225,9 @@ def distance_bpr(
 ) -> Array:
     """The weighted mean of -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), a scalar in nats.
 
-    d⁺ and d⁻ are the distances from the prediction to target and negative, and d = `between` that from target to
-    negative; λ = `pvn_weight`. BPR asks only for d⁺ < d⁻; the hinge asks for d⁺ < d, too, so that target and negative
-    do not move together while both are far (Fan et al. 2022, STOSA).
+    d⁺ and d⁻ are the distances from the prediction to target and negative, d = `between` is the distance from target to
+    negative, and λ = `pvn_weight`. BPR only penalises d⁺ > d⁻. The hinge also penalises d⁺ > d, so that target and
+    negative do not come near each other while both are far from the prediction (Fan et al. 2022, STOSA).
     Shapes: positive, negative, between (...), weights (...) or None for all 1.
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
@@ -260,7 +261,7 @@ def _joint(xp: Any, positive: Array, negatives: Array) -> Array:
 
 
 def _log_sum_exp(xp: Any, x: Array) -> Array:
-    """log Σ exp x over the last axis, around its largest. Shapes: (..., k) -> (...)."""
+    """log Σ exp x over the last axis, without overflow. Shapes: (..., k) -> (...)."""
     top = xp.max(x, axis=-1, keepdims=True)
     return xp.log(xp.sum(xp.exp(x - top), axis=-1)) + top[..., 0]
 
@@ -273,7 +274,7 @@ def _weighted_mean(xp: Any, each: Array, weights: Array | None) -> Array:
 
 
 def _shares(dloss: float, targets: Array, like: Array, weights: Array | None) -> Array:
-    """dloss times the part of the mean that each position is, w / Σw, in the dtype of `like`."""
+    """dloss times each position's share of the mean, w / Σw, in the dtype of `like`."""
     if weights is None:
         shares = get_xp(like).full(targets.shape, 1 / max(targets.size, 1), dtype=like.dtype)
     else:

@@ -1,4 +1,4 @@
-"""Who may look at whom: as a boolean array, True = may look, or as a `Mask`, whose fields say what it is."""
+"""Which queries may look at which keys: a boolean array, True = may look, or a `Mask`, which has a few fields."""
 
 import functools
 import math
@@ -10,25 +10,25 @@ from ..backend import Array, get_xp, is_numpy
 
 
 def causal_mask(n: int, like: Array) -> Array:
-    """True where key j <= query i: a position sees itself and its past. In the module of the array `like`.
+    """True where key j <= query i: a position sees itself and its past.
 
-    Shapes: n a number -> (n, n) boolean.
+    Shapes: n a number -> (n, n) boolean, in the module of the array `like`.
     """
     return get_xp(like).tri(n, dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Which keys a query may look at: those that every field allows. `Mask()` allows all.
+    """A query may look at the keys that every field allows. `Mask()` allows all.
 
-    An attention that makes no score matrix reads what it needs from the fields; others ask for the `array`.
+    An attention without a score matrix reads the fields; others call `array`.
     Shapes: lengths (B,), allowed onto (..., n, m). Raises ValueError for a window that is not a whole number of at
     least 1, TypeError for lengths that are no integers, and an `allowed` that is not boolean.
     """
 
     causal: bool = False             # query i looks at keys 0 to i
-    window: int | None = None        # W: at the keys i - W + 1 to i + W - 1
-    lengths: Array | None = None     # at the first `lengths` keys of its sequence: what follows is padding
+    window: int | None = None        # W: query i looks at keys i - W + 1 to i + W - 1
+    lengths: Array | None = None     # the number of keys of each sequence; those after them are padding
     allowed: Array | None = None     # boolean, True = may look: any other pattern
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class Mask:
         return self.causal and self.window is None and self.lengths is None and self.allowed is None
 
     def array(self, n: int, m: int, like: Array) -> Array | None:
-        """As one boolean array onto (..., n, m), in the module of `like`; None where every pair is allowed.
+        """One boolean array that broadcasts to (..., n, m), in the module of `like`; None if every pair is allowed.
 
         With `lengths` it has axes for sequences and heads: (B, 1, n, m), or (B, 1, 1, m) with `lengths` alone.
         """
@@ -74,12 +74,12 @@ class Mask:
         return self._rows(at[:, None, None, None], n, allowed, like)
 
     def rows(self, queries: Array, m: int, like: Array) -> Array | None:
-        """What some queries, the same in all sequences, may look at. Shapes: queries (1, n, 1), their places -> onto
+        """What some queries, the same in all sequences, may look at. Shapes: queries (1, n, 1), their positions -> onto
         (..., n, m), or None."""
         return self._rows(queries, m, self.allowed, like)
 
     def reach(self, queries: slice, m: int) -> slice:
-        """From the first to the last of m keys that any of these queries may look at, by the order of tokens alone."""
+        """The range of the m keys that `causal` and `window` allow for these queries."""
         first, stop = 0, m
         if self.window is not None:
             first, stop = queries.start - self.window + 1, queries.stop + self.window - 1
@@ -90,9 +90,9 @@ class Mask:
     def tile(
         self, queries: slice, keys: slice, shape: tuple[int, ...], like: Array, at: tuple[int, ...] = ()
     ) -> Array | bool:
-        """These queries and keys of a mask onto `shape`; True or False where all entries are known to be so.
+        """The part of the mask for these queries and keys; True or False if all its entries are known to be.
 
-        `at` picks one entry of the leading axes: a sequence and a head.
+        `shape` is that of the whole mask. `at` picks one entry of the leading axes: a sequence and a head.
         Shapes: shape (..., n, m) -> (queries, keys), or with the leading axes.
         """
         xp = get_xp(like)
@@ -116,7 +116,7 @@ class Mask:
                     parts.append(key < length)
         if self.allowed is not None:
             part = xp.broadcast_to(self.allowed, shape)[at][..., queries, keys]
-            if is_numpy(xp) and not part.any():                 # on a device: to know it would mean waiting
+            if is_numpy(xp) and not part.any():                 # not on a device, where this would wait for it
                 return False
             parts.append(part)
         return functools.reduce(operator.and_, parts) if parts else True
@@ -132,12 +132,9 @@ class Mask:
                 parts.append(key < query + self.window)
         if real is not None:
             parts.append(real[..., None, :])
-        found = None
-        for part in parts:
-            found = part if found is None else found & part
-        return found
+        return functools.reduce(operator.and_, parts) if parts else None
 
 
 def as_mask(mask: Mask | Array | None) -> Mask:
-    """A boolean array, or None for all pairs, as a `Mask`. Shapes: mask onto (..., n, m)."""
+    """A boolean array as a `Mask`; None allows all pairs. Shapes: mask onto (..., n, m)."""
     return mask if isinstance(mask, Mask) else Mask(allowed=mask)

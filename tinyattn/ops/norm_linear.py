@@ -1,10 +1,10 @@
-"""LayerNorm and the linear map that reads it, as one: γ and β belong to the map as much as to the norm.
+"""LayerNorm and the linear map after it, as one op: γ and β are folded into the map's weights.
 
     LN(x) W + b  =  (x_hat ⊙ γ + β) W + b  =  x_hat (γ ⊙ W) + (β W + b)
 
-γ scales the rows of W, and β only moves the bias, so both are worked into the few (i, o) weights, and never touch the
-many (N, i) tokens. Several maps of the same x, such as queries, keys and values, become one product when their
-weights stand side by side in W. Tests compare it with `linear(layer_norm(x))`.
+γ scales the rows of W, and β shifts the bias. Both are applied to the few weights, (i, o), and not to the many tokens,
+(N, i). Several maps of the same x, such as queries, keys and values, become one product when their weights stand side
+by side in W. Tests compare it with `linear(layer_norm(x))`.
 """
 
 from ..backend import Array
@@ -32,9 +32,9 @@ def norm_linear_backward(
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Gradients of `norm_linear`. Shapes: dy (..., o) -> dx (..., i), dgamma, dbeta (i,), dW (i, o), db (o,).
 
-    With V = γ ⊙ W and c = β W + b the forward is y = x_hat V + c: a linear map, whose gradients dV = x_hatᵀ dy and
-    dc = 1ᵀ dy are then shared out between γ, W, β and b. `layer_norm_backward` subtracts from dx_hat = dy Vᵀ
-    its mean over each token. That mean is dy times the mean of V over its rows, so here V loses that mean instead.
+    With V = γ ⊙ W and c = β W + b the forward is y = x_hat V + c, a linear map with the gradients dV = x_hatᵀ dy and
+    dc = 1ᵀ dy. The gradients of γ, W, β and b follow from these. `layer_norm_backward` subtracts from dx_hat = dy Vᵀ
+    its mean over each token. That mean is dy times the mean of V's rows, so here this mean is subtracted from V's rows.
     """
     expect("...o ...i ...r i i io", dy=dy, x_hat=x_hat, rstd=rstd, gamma=gamma, beta=beta, W=W)
     n_in, d, x = W.shape[0], rows(dy), rows(x_hat)

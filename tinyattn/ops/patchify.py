@@ -1,7 +1,7 @@
-"""Patches of images as tokens: what a Vision Transformer reads in the place of words (Dosovitskiy et al. 2021, 3.1).
+"""Patches of images as tokens, as a Vision Transformer reads them (Dosovitskiy et al. 2021, 3.1).
 
-A linear map of patches is a convolution whose kernel and stride are as large as a patch, so that no two places
-overlap: `patchify(x, P) @ W.reshape(P * P * C, D)` is, at every P-th row and column, `conv2d(x, W, "valid")`.
+A linear map of patches is a convolution whose kernel and stride have the size of a patch: `patchify(x, P) @
+W.reshape(P * P * C, D)` is `conv2d(x, W, padding="valid")` at every P-th row and column.
 """
 
 from ..backend import Array
@@ -11,7 +11,7 @@ from .shapes import expect
 def patchify(x: Array, patch: int) -> Array:
     """y_{t, (a P + b) C + c} = x_{u P + a, v P + b, c}, with P = patch and t = u (w / P) + v.
 
-    A copy of the image with its numbers in another order: patch by patch, each row by row.
+    A copy of the image with its numbers in another order: patch by patch, and within a patch row by row.
     Shapes: x (..., h, w, C) -> y (..., h w / P², P² C).
     Raises ValueError for a patch that does not divide height and width, and for shapes, TypeError for dtypes.
     """
@@ -25,7 +25,7 @@ def patchify(x: Array, patch: int) -> Array:
 def patchify_backward(dy: Array, x: Array, patch: int) -> Array:
     """dx_{u P + a, v P + b, c} = dy_{t, (a P + b) C + c}: every number goes back to where it was read.
 
-    It is the inverse of `patchify`, too: `patchify_backward(patchify(x, P), x, P)` is x. Of x only the shape is used.
+    It is also the inverse of `patchify`: `patchify_backward(patchify(x, P), x, P)` is x. Only the shape of x is used.
     Shapes: dy (..., h w / P², P² C), x (..., h, w, C) -> dx like x.
     """
     expect("...tf ...hwc", dy=dy, x=x)

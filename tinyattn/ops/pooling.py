@@ -8,10 +8,10 @@ def max_pool1d(x: Array, width: int) -> tuple[Array, Array]:
     """y_t = max_j x_{t + j}, with 0 <= j < width.
 
     Each feature has a separate maximum; windows overlap, and lie within the sequence. With `width` n it is the
-    maximum over time of Collobert et al. (2011, section 3.3.2). Of equal numbers the first is the maximum.
+    maximum over time of Collobert et al. (2011, section 3.3.2). If several numbers are largest, the first one wins.
 
-    Shapes: x (..., n, d) -> y and winners (..., n - width + 1, d): the j of each maximum, in 8-bit integers where they
-    hold it.
+    Shapes: x (..., n, d) -> y and winners (..., n - width + 1, d): the j of each maximum, as 8-bit integers for a width
+    up to 127.
     Raises ValueError for shapes that do not fit and for a width outside of 1 to n, TypeError for dtypes.
     """
     expect("...nd", x=x)
@@ -28,7 +28,7 @@ def max_pool1d(x: Array, width: int) -> tuple[Array, Array]:
 def max_pool1d_backward(dy: Array, x: Array, winners: Array, width: int) -> Array:
     """dx_s = Σ_j dy_{s - j} over the windows that position s won.
 
-    A maximum is one of the numbers in its window, and moves as this one does; the others receive nothing.
+    A maximum equals one of the numbers in its window: this one receives the gradient, and the others nothing.
     Shapes: dy and winners (..., n - width + 1, d), x (..., n, d) -> dx like x.
     """
     expect("...md ...nd #...md", dy=dy, x=x, winners=winners)
@@ -43,7 +43,7 @@ def max_pool1d_backward(dy: Array, x: Array, winners: Array, width: int) -> Arra
 
 
 def _size(op: str, x: Array, width: int) -> int:
-    """How many windows there are."""
+    """The number of windows."""
     n = x.shape[-2]
     if not 1 <= width <= n:
         raise ValueError(f"{op}: width is {width}, expected 1 to {n}, the number of tokens")

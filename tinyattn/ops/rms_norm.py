@@ -24,9 +24,9 @@ def rms_norm_backward(dy: Array, x_hat: Array, r: Array, gamma: Array) -> tuple[
     Shapes: dy, x_hat (..., d), r (..., 1), gamma (d,) -> dx (..., d), dgamma (d,).
 
     When x moves by δ, the mean square moves by 2 mean(x ⊙ δ) and r by -r³ mean(x ⊙ δ) = -r² mean(x_hat ⊙ δ). So x_hat
-    moves by r δ - x_hat r mean(x_hat ⊙ δ). Times g and summed over the token, that is δ times dx, for
-    Σ g ⊙ x_hat mean(x_hat ⊙ δ) = Σ mean(g ⊙ x_hat) x_hat ⊙ δ. Multiplying x by a number changes (almost) nothing: the
-    part of g along x_hat is taken out. Its mean is not, for adding a number to x changes y.
+    moves by r δ - x_hat r mean(x_hat ⊙ δ), and the loss by the product of this with g, summed over the token. The sum
+    is Σ dx ⊙ δ, because Σ g ⊙ x_hat mean(x_hat ⊙ δ) = Σ mean(g ⊙ x_hat) x_hat ⊙ δ. Multiplying x by a number changes
+    (almost) nothing, so the part of g along x_hat is taken out. Adding a number to x changes y, so the mean of g stays.
     """
     expect("...d ...d ...r d", dy=dy, x_hat=x_hat, r=r, gamma=gamma)
     along_x_hat = dy * x_hat

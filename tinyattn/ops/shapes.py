@@ -23,7 +23,7 @@ def expect(spec: str, **arrays: Array) -> None:
     try:
         signature = (spec, *[None if x is None else (x.shape, x.dtype.char, x.__class__) for x in arrays.values()])
     except AttributeError:
-        signature = None                                # no array: refused below
+        signature = None                                # not an array: `_check` raises
     if signature not in _KNOWN_TO_FIT:
         _check(spec, arrays)
         if len(_KNOWN_TO_FIT) > 10_000:
@@ -31,7 +31,7 @@ def expect(spec: str, **arrays: Array) -> None:
         _KNOWN_TO_FIT.add(signature)
 
 
-_KNOWN_TO_FIT: set[Any] = set()      # a training step asks hundreds of times, mostly about the same shapes
+_KNOWN_TO_FIT: set[Any] = set()      # a training step makes hundreds of checks, mostly of the same shapes
 
 
 def _check(spec: str, arrays: dict[str, Array]) -> None:
@@ -96,14 +96,14 @@ def expect_onto(shape: tuple[int, ...], dtype: Any, like: Array | None = None, *
 
 
 def expect_given(**arrays: Array | None) -> None:
-    """Raise TypeError, naming the argument, for one that is None: the other checks skip it."""
+    """Raise TypeError for an argument that is None, as the other checks skip None."""
     for name, x in arrays.items():
         if x is None:
             raise TypeError(f"{_caller()}: {name} is None, expected an array")
 
 
 def expect_mask(shape: tuple[int, ...], mask: Any, like: Array | None = None) -> None:
-    """Check that a `Mask` goes onto these pairs (..., B, h, n, m): its array broadcasts, and it has B lengths."""
+    """Check that a `Mask` fits the pairs (..., B, h, n, m): its array broadcasts to them, and it has B lengths."""
     expect_onto(shape, bool, like=like, mask=mask.allowed)
     if mask.lengths is not None and (len(shape) < 4 or mask.lengths.shape != shape[-4:-3]):
         raise ValueError(
@@ -115,7 +115,7 @@ def expect_mask(shape: tuple[int, ...], mask: Any, like: Array | None = None) ->
 def expect_not_negative(**arrays: Array) -> None:
     """Raise ValueError if an entry of these spreads is below 0; the error names the argument and its smallest entry.
 
-    0, the spread of a point, is allowed. A device's array is not checked, so as not to wait for it.
+    0, the spread of a point, is allowed. Arrays on a device are not checked, as that would wait for it.
     """
     for name, x in arrays.items():
         xp = get_xp(x)
@@ -153,14 +153,14 @@ def row_sum(x: Array, weights: Array | None = None) -> Array:
 
 
 def column_sum(x: Array) -> Array:
-    """Sums over all axes but the last: (..., d) -> (d,). On the host it is ones @ x, for the same reason."""
+    """Sums over all axes but the last: (..., d) -> (d,). On the host it is ones @ x, which is faster than `sum`."""
     x, xp = rows(x), get_xp(x)
     return _ones(xp, x.shape[0], x.dtype) @ x if is_numpy(xp) else xp.sum(x, axis=0)
 
 
 @lru_cache(256)
 def _ones(xp: Any, size: int, dtype: Any) -> Array:
-    return xp.ones(size, dtype=dtype)                   # only ever read
+    return xp.ones(size, dtype=dtype)                   # never written into
 
 
 def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:

@@ -1,4 +1,4 @@
-"""Complete algorithms in NumPy alone, one per file: nothing here is imported by the library, nor imports it."""
+"""Complete algorithms in NumPy alone, one per file. They import nothing of the library, and it imports none of them."""
 
 import ast
 from pathlib import Path
@@ -7,14 +7,14 @@ NAMES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py
 
 
 def source(name: str) -> str:
-    """The text of a page. Raises ValueError for a name that is not in NAMES."""
+    """The source of a page. Raises ValueError for a name that is not in NAMES."""
     if name not in NAMES:
         raise ValueError(f"there is no page {name!r}, expected one of {', '.join(NAMES)}")
     return (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8")
 
 
 def part(name: str, *functions: str) -> str:
-    """The text of these functions of a page, in the order given. Raises ValueError for a name that is not there."""
+    """The source of these functions of a page, in the order given. Raises ValueError for an unknown name."""
     text = source(name)
     nodes = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     unknown = next((function for function in functions if function not in nodes), None)

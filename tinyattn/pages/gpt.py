@@ -3,7 +3,7 @@
     python gpt.py [FILE]     FILE is a text; without it, sentences of a small grammar are drawn
 
 A causal Transformer reads characters and predicts at each position the one that follows (Vaswani et al. 2017; Radford
-et al. 2019). B windows have L characters, each has D numbers in H heads, and dx is the gradient of the loss by x."""
+et al. 2019). A batch is B windows of L characters, each of D numbers, and dx is the gradient of the loss by x."""
 
 import re
 import sys
@@ -13,7 +13,7 @@ import numpy as np
 
 CONTEXT, D, H, BLOCKS, EPS = 128, 64, 4, 2, 1e-5
 BATCH, STEPS, LR, BETA1, BETA2 = 8, 3500, 3e-3, 0.9, 0.98
-RULES = {  # what each word in capitals becomes, and how often; a verb agrees with a noun that may stand far before it
+RULES = {  # a word in capitals becomes one of these, with weights; a verb agrees with a noun that may be far before it
     "SENTENCE": {"ONE DOES. ": 1, "MANY DO. ": 1}, "OTHER": {"the NOUN": 1, "the NOUNs": 1},
     "ONE": {"the NOUN": 4, "a NOUN": 2, "the NOUN that SEES OTHER": 1, "every NOUN near OTHER": 1},
     "MANY": {"the NOUNs": 4, "two NOUNs": 2, "the NOUNs that SEE OTHER": 1, "all NOUNs near OTHER": 1},
@@ -24,7 +24,7 @@ RULES = {  # what each word in capitals becomes, and how often; a verb agrees wi
 
 
 def write(rng):
-    """-> a sentence, and minus the log-probability of its choices, in nats, whose mean is the entropy."""
+    """-> a sentence, and -log of its probability in nats; the mean of that is the entropy of the grammar."""
     text, nats = "SENTENCE", 0.0
     while word := re.search("[A-Z]+", text):
         forms, weights = zip(*RULES[word[0]].items(), strict=True)
@@ -64,7 +64,7 @@ def layer_norm_backward(dy, saved, gain):
 
 
 def split(x):
-    """(B, L, D) -> (B, H, L, D / H): each head has some of the numbers of every token."""
+    """(B, L, D) -> (B, H, L, D / H): each head gets D / H of the numbers of every token."""
     return x.reshape(*x.shape[:2], H, -1).swapaxes(1, 2)
 
 
@@ -101,7 +101,7 @@ def gelu_backward(dy, x, t):
 
 
 def block(p, i, x):
-    """Attention, then two layers for each token alone; what each makes of the normed x is added to x."""
+    """x + attention(norm(x)), then x + f(norm(x)), where f is two layers, applied to each token alone."""
     h, norm1 = layer_norm(x, p["gain1"][i], p["bias1"][i])
     q, k, v = (split(h @ p["W" + name][i] + p["b" + name][i]) for name in "qkv")
     out, w = attention(q, k, v)
@@ -114,7 +114,7 @@ def block(p, i, x):
 
 
 def block_backward(p, i, dy, saved, grads):
-    """-> dx; the block's gradients are written into grads. At a sum the gradient goes both ways."""
+    """-> dx; the parameters' gradients are written into grads. A sum passes its gradient to both terms."""
     h, norm1, q, k, v, w, out, m, norm2, u, g, t = saved
     dg, grads["W2"][i], grads["b2"][i] = linear_backward(dy, g, p["W2"][i])         # y = x + g W2 + b2
     du = gelu_backward(dg, u, t)                                                    # g = gelu(u)
@@ -131,7 +131,7 @@ def block_backward(p, i, dy, saved, grads):
 
 
 def forward(p, ids):
-    """-> scores (B, L, n_tokens) of what follows each position, and what backward needs."""
+    """-> scores (B, L, n_tokens) of the next token at each position, and what backward needs."""
     x, blocks = p["tokens"][ids] + p["positions"][: ids.shape[1]], [()] * BLOCKS
     for i in range(BLOCKS):
         x, blocks[i] = block(p, i, x)
@@ -147,14 +147,14 @@ def loss_and_gradient(p, ids, targets):
     at = targets[..., None]
     loss = -np.take_along_axis(z, at, -1).mean()
     grads = {name: np.zeros_like(x) for name, x in p.items()}
-    dz = np.exp(z) / targets.size                                                   # the probabilities, and at the
-    np.put_along_axis(dz, at, np.take_along_axis(dz, at, -1) - 1 / targets.size, -1)    # target 1 less
+    dz = np.exp(z) / targets.size                                                   # (probability - [is target]) / N
+    np.put_along_axis(dz, at, np.take_along_axis(dz, at, -1) - 1 / targets.size, -1)
     dx, grads["gain"], grads["bias"] = layer_norm_backward(dz @ p["tokens"], norm, p["gain"])
     for i in reversed(range(BLOCKS)):
         dx = block_backward(p, i, dx, blocks[i], grads)
     grads["positions"][: ids.shape[1]] = dx.sum(0)                                  # x = tokens[ids] + positions
     grads["tokens"] += np.tensordot(dz, h, ((0, 1), (0, 1)))                        # scores = h tokensᵀ
-    np.add.at(grads["tokens"], ids, dx)                                             # the same table, read twice
+    np.add.at(grads["tokens"], ids, dx)                                             # tokens[ids] reads the table, too
     return loss, grads
 
 
@@ -167,7 +167,7 @@ def adam(p, grads, moments, step):
 
 
 def generate(p, ids, length, rng):
-    """The ids, and `length` more, each drawn from what the model predicts after the newest CONTEXT."""
+    """The ids and `length` more, each drawn from the model's distribution after the last CONTEXT ids."""
     for _ in range(length):
         z = forward(p, np.array([ids[-CONTEXT:]]))[0][0, -1].astype(float)
         ids = [*ids, rng.choice(len(z), p=np.exp(z - z.max()) / np.exp(z - z.max()).sum())]

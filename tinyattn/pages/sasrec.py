@@ -2,9 +2,9 @@
 
     python sasrec.py [FILE]     a line of FILE is `user item`, a user's oldest interaction first
 
-Without FILE it draws people who watch several series at once. A causal Transformer reads a history and predicts at each
-position the item that follows (Kang & McAuley 2018). B histories have L items, an item has D numbers, and dx is the
-gradient of the loss by x, shaped like x."""
+Without FILE it simulates people who watch several series at once. A causal Transformer reads a history and predicts at
+each position the item that follows (Kang & McAuley 2018). A batch is B histories of L items, an item is D numbers, and
+dx is the gradient of the loss by x, shaped like x."""
 
 import sys
 
@@ -42,7 +42,7 @@ def world(rng, users=3000, series=12, episodes=8):
 
 
 def pad(histories):
-    """-> ids, slots (B, L): items, then padding, and their places: the newest item's place is always the last."""
+    """-> ids, slots (B, L): items, then zeros as padding; and positions, where the newest item has MAXLEN - 1."""
     length = max(map(len, histories))
     ids = np.array([h + [0] * (length - len(h)) for h in histories])
     first = MAXLEN - (ids > 0).sum(1, keepdims=True)
@@ -50,7 +50,7 @@ def pad(histories):
 
 
 def batch(histories, n_items, rng):
-    """-> ids, slots, targets, negatives (B, L): the item that follows each, and one that the user never had."""
+    """-> ids, slots, targets, negatives (B, L). Targets are the items that follow, negatives are not in the history."""
     ids, slots = pad([h[-MAXLEN - 1 : -1] for h in histories])
     targets, _ = pad([h[1:][-MAXLEN:] for h in histories])
     had = np.zeros((len(ids), n_items + 1), bool)
@@ -112,7 +112,7 @@ def attention_backward(dout, q, k, v, w):
 
 
 def block(p, i, x, rng):
-    """Attention, then two layers for each token alone; what each makes of the normed x is added to x."""
+    """x + attention(norm(x)), then x + f(norm(x)), where f is two layers, applied to each token alone."""
     h, norm1 = layer_norm(x, p["gain1"][i], p["bias1"][i])
     q, k, v = h @ p["Wq"][i], h @ p["Wk"][i], h @ p["Wv"][i]
     a, w = attention(q, k, v)
@@ -125,7 +125,7 @@ def block(p, i, x, rng):
 
 
 def block_backward(p, i, dy, saved, grads):
-    """-> dx; the block's gradients are written into grads. At a sum the gradient goes both ways."""
+    """-> dx; the parameters' gradients are written into grads. A sum passes its gradient to both terms."""
     h, norm1, q, k, v, w, keep1, m, norm2, u, keep2 = saved
     df = dy * keep2                                                                 # y = x + dropout(f)
     du, grads["W2"][i], grads["b2"][i] = linear_backward(df, u, p["W2"][i])         # f = u W2 + b2
@@ -143,7 +143,7 @@ def block_backward(p, i, dy, saved, grads):
 
 
 def forward(p, ids, slots, rng=None):
-    """-> h (B, L, D): what each position knows of the item that follows; and what backward needs."""
+    """-> h (B, L, D), a prediction of the next item at each position, and what backward needs."""
     x, keep = dropout(p["items"][ids] + p["positions"][slots], rng)
     blocks = [()] * BLOCKS
     for i in range(BLOCKS):
@@ -182,7 +182,7 @@ def adam(p, grads, moments, step):
 
 
 def score(p, histories):
-    """(B, n_items + 1): how well each item would follow; -∞ for padding and for what the history has."""
+    """-> (B, n_items + 1): each item's score as the next one; -∞ for padding and for items of the history."""
     ids, slots = pad([h[-MAXLEN:] for h in histories])
     h, _ = forward(p, ids, slots)
     s = h[np.arange(len(ids)), (ids > 0).sum(1) - 1] @ p["items"].T
@@ -192,7 +192,7 @@ def score(p, histories):
 
 
 def measure(p, histories, targets):
-    """HR@10 and NDCG@10 among all items, as text: of a target of rank r up to ten, 1 and 1 / log2(r + 1)."""
+    """HR@10 and NDCG@10 among all items, as text. A target of rank r <= 10 counts 1 and 1 / log2(r + 1), others 0."""
     s = np.concatenate([score(p, histories[i : i + 256]) for i in range(0, len(histories), 256)])
     rank = 1 + (s > s[np.arange(len(s)), targets][:, None]).sum(1)
     return f"HR@10 {np.mean(rank <= 10):.4f}   NDCG@10 {np.mean((rank <= 10) / np.log2(rank + 1)):.4f}"

@@ -1,1 +1,1 @@
-"""Attention, one form per file: as it is defined, arranged for a CPU, and with fewer pairs or none."""
+"""Attention, one form per file: as defined, rearranged for a CPU, for some of the pairs, or without any scores."""

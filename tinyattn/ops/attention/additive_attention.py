@@ -1,4 +1,4 @@
-"""Additive attention: a small network of query and key makes each weight, and no softmax follows (Li et al. 2017)."""
+"""Additive attention: each weight is a small network of query and key, without softmax (Li et al. 2017)."""
 
 import math
 
@@ -12,9 +12,10 @@ def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = Tr
 
     The weights need not be positive, nor sum to 1. With q_t = A_1 h_t, k_j = A_2 h_j and values h_j this is the local
     encoder of NARM (Li et al. 2017, section 3.4). Bahdanau's attention (2015) has tanh for σ, and a softmax.
-    The argument of σ, an array (..., n, m, d), is made for one query at a time, and again in the backward, so that
-    memory is that of the weights, (..., n, m). Forward and backward evaluate σ n m d times each; causal: half as often.
-    σ(u) = (1 + tanh(u / 2)) / 2 does not overflow: a weight is ½ Σ w plus half an additive score of q / 2 and k / 2.
+    The argument of σ, an array (..., n, m, d), is computed for one query at a time, and again in the backward, so that
+    memory is only that of the weights, (..., n, m). Forward and backward evaluate σ n m d times each; causal: half as
+    often. σ(u) = (1 + tanh(u / 2)) / 2 does not overflow: a weight is ½ Σ w plus half the additive score of q / 2 and
+    k / 2.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), w (d,), causal: m = n -> out (..., n, e), weights (..., n, m).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
@@ -63,7 +64,7 @@ def additive_attention_backward(
 
 
 def _allowed(x: Array, causal: bool) -> Array:
-    """x (N, n, m), written into: 0 for keys after the query."""
+    """Set x (N, n, m) to 0 for keys after the query, in place."""
     if causal:
         x *= get_xp(x).tri(*x.shape[-2:], dtype=bool)
     return x

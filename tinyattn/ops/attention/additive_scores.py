@@ -1,4 +1,4 @@
-"""Additive scores: a small network says how well a query and a key go together (Bahdanau, Cho & Bengio 2015, A.1.2)."""
+"""Additive scores: a small network of query and key gives their score (Bahdanau, Cho & Bengio 2015, A.1.2)."""
 
 import math
 from collections.abc import Iterator
@@ -11,9 +11,10 @@ def additive_scores(q: Array, k: Array, w: Array) -> Array:
     """s_ij = w · tanh(q_i + k_j).
 
     With q_i = h_i W and k_j = h_j U this is the alignment model of Bahdanau et al. (2015); a softmax of s and a product
-    with values follow. The argument of tanh, an array (..., n, m, d), is made for one query at a time, and again
-    in the backward, so that memory is that of the scores. Time is n m d evaluations of tanh, each way, where a dot
-    product has n m d products; so later models multiply (Luong et al. 2015, Vaswani et al. 2017, section 3.2.1).
+    with values follow. The argument of tanh, an array (..., n, m, d), is computed for one query at a time, and again
+    in the backward, so that memory is only that of the scores. Forward and backward evaluate tanh n m d times each,
+    where dot products take n m d multiplications. So later models use dot products (Luong et al. 2015, Vaswani et al.
+    2017, section 3.2.1).
 
     Shapes: q (..., n, d), k (..., m, d), w (d,) -> s (..., n, m).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.

@@ -1,12 +1,12 @@
-"""Attention that computes only blocks of pairs: a pattern's cost is that of the blocks that hold it.
+"""Attention that computes only blocks of pairs, so that the cost of a pattern is the cost of its blocks.
 
 Each block is an ordinary `attention` of the rows that it gathers:
 
     out[queries of z] = attention(q[queries of z], k[keys of z], v[keys of z], allowed of z)
 
-Blocks of one size are one call, as if they were sequences of a batch. A query is in one block, so results are put
-back by reading row i of `out` from the place of query i. A key is in several, so its gradient is a sum: keys that
-are in equally many blocks are summed side by side, which no order of threads can change.
+Blocks of one size are one call, like the sequences of a batch. A query is in one block, so row i of `out` is read from
+the place of query i. A key may be in several blocks, and its gradient is a sum. Keys that are in equally many blocks
+are summed side by side, so that the result does not depend on the order of threads.
 (Child et al. 2019, section 5; Zaheer et al. 2020, appendix D.)
 """
 
@@ -28,12 +28,12 @@ def block_sparse_attention(
 ) -> tuple[Array, tuple[Array, ...]]:  # fmt: skip
     """out_z = dropout(softmax(c q_z k_zᵀ + bias, looks_z)) v_z over blocks.
 
-    c is `scale`, by default 1 / √d, and looks_z are the pairs of block z that may look.
-    Row for row it is `attention` under `layout.mask`, and computes `layout.pairs` scores in the place of n m.
+    c is `scale`, by default 1 / √d, and looks_z are the allowed pairs of block z. The result is that of `attention`
+    under `layout.mask`, but only `layout.pairs` scores are computed, not n m.
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e); `keys` (boolean, True = a real key, not padding)
     broadcasts to (..., m); `bias`, for a layout of one group, to (..., z, a, b)
     -> out (..., n, e), weights, for each group (..., z, a, b), before dropout. `dense_weights` makes them (..., n, m).
-    `keep` says what dropout keeps: the same pairs as `keep_mask` of all pairs, made for the blocks alone.
+    `keep` says which pairs dropout keeps: the same as `keep_mask` of all pairs, but computed for the blocks alone.
     A query that is in no block, or may look at nothing, gets zeros.
     Raises ValueError for a layout of other sizes, a bias where the layout has several groups, and shapes that do not
     fit; TypeError for dtypes.
@@ -62,8 +62,8 @@ def block_sparse_attention_backward(
     """dq_z = c ds_z k_z, dk_j = Σ dk_zj over blocks with key j, and dv_j = Σ dv_zj over blocks with key j.
 
     Gradients of `block_sparse_attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias (or None).
-    Each block runs `attention_backward`. dq is put back as out was; a key has been read by all blocks that have it,
-    and their gradients are added. No mask is needed: hidden keys have weight 0, and so have empty places.
+    Each block runs `attention_backward`. dq is put back as out was. A key was read by several blocks, and their
+    gradients are added. No mask is needed: hidden keys and empty places have weight 0.
     """
     expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)
     _expect_layout(layout, q, k, bias)
@@ -93,9 +93,9 @@ class _Plan(NamedTuple):
     groups: list[_Group]
     of_queries: Array           # (n,): the row of each query; one beyond the last for a query in no block
     missing: bool               # is there such a query?
-    of_keys: list[Array]        # for each number c of blocks that a key may be in: (u, c), the rows of these u keys
-    order: Array                # (m,): where each key's sum stands, when those of `of_keys` follow one another
-    unread: bool                # are there keys in no block? Their place is after all sums
+    of_keys: list[Array]        # for each number c of blocks: (u, c), the rows of the u keys that are in c blocks
+    order: Array                # (m,): the index of each key's sum, when the sums of `of_keys` are concatenated
+    unread: bool                # are there keys in no block? Their index is after all sums
 
 
 @lru_cache(512)
@@ -108,7 +108,7 @@ def _plan(layout: BlockLayout, xp: Any) -> _Plan:
     of_queries = np.full(layout.n, len(queries))
     of_queries[queries[queries >= 0]] = np.flatnonzero(queries >= 0)
     keys = np.concatenate([np.zeros(0, int), *(of.keys.reshape(-1) for of in layout.groups)])
-    rows = np.argsort(keys, kind="stable")[np.sum(keys < 0) :]               # those of key 0, then those of key 1, ..
+    rows = np.argsort(keys, kind="stable")[np.sum(keys < 0) :]               # the rows of key 0, then of key 1, ..
     count = np.bincount(keys[rows], minlength=layout.m)
     first = np.cumsum(count) - count
     of_keys, order, place = [], np.zeros(layout.m, int), 0
@@ -131,7 +131,7 @@ def _rows(x: Array, positions: Array) -> Array:
 
 
 def _mask(of: _Group, keys: Array | None) -> Array | None:
-    """Who may look at whom in each block. Shapes: keys (..., m) -> onto (..., z, a, b), or None for all."""
+    """The allowed pairs of each block. Shapes: keys (..., m) -> onto (..., z, a, b), or None for all."""
     if keys is None:
         return of.looks
     real = transpose_last(_rows(keys[..., None], of.keys))                   # (..., z, 1, b)
@@ -144,7 +144,7 @@ def _kept(keep: PairMask | None, of: _Group, q: Array) -> Array | None:
 
 
 def _side_by_side(blocks: list[Array], extra: bool, like: Array) -> Array:
-    """The rows of all blocks, one after the other; with `extra` a row of zeros more: (..., z, a, d) -> (..., R, d)."""
+    """The rows of all blocks, concatenated; with `extra`, a row of zeros at the end: (..., z, a, d) -> (..., R, d)."""
     xp, (*lead, _, d) = get_xp(like), like.shape
     parts = [x.reshape(*lead, x.shape[-3] * x.shape[-2], d) for x in blocks]
     if extra or not parts:
@@ -158,7 +158,7 @@ def _put_back(blocks: list[Array], where: Array, missing: bool, like: Array) -> 
 
 
 def _add_up(blocks: list[Array], plan: _Plan, like: Array) -> Array:
-    """The gradient of `_rows` of the keys: each gets the sum of its copies'. Shapes: (..., z, b, d) -> (..., m, d)."""
+    """The backward of `_rows` for keys: the sum over a key's copies. Shapes: (..., z, b, d) -> (..., m, d)."""
     xp, (*lead, _, d) = get_xp(like), like.shape
     rows, sums = _side_by_side(blocks, False, like), []
     for copies in plan.of_keys:
@@ -176,7 +176,7 @@ def _add_up(blocks: list[Array], plan: _Plan, like: Array) -> Array:
     return xp.take(sums[0] if len(sums) == 1 else xp.concatenate(sums, axis=-2), plan.order, axis=-2)
 
 
-_FEW = 16                       # copies that are added one by one: nothing larger than the sum has to be laid out
+_FEW = 16                       # up to so many copies are added one by one, which needs less memory
 
 
 def _expect_layout(layout: BlockLayout, q: Array, k: Array, bias: Array | None) -> None:

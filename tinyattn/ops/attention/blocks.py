@@ -1,9 +1,9 @@
 """Which queries are compared with which keys, in blocks: the layouts that `block_sparse_attention` takes.
 
 A pattern that hides most pairs saves time only if hidden pairs are not computed. One pair at a time is slow, so pairs
-are computed in blocks: a block is `a` queries with `b` keys, among which are all keys that any of these queries may
-look at. Blocks of one size form a group, and are computed side by side. Positions do not depend on the data: a layout
-is made once for each length, of NumPy's integers, and serves arrays of NumPy and CuPy.
+are computed in blocks. A block is `a` queries and `b` keys, which include all keys that these queries may look at.
+Blocks of one size form a group, and are computed side by side. Positions do not depend on the data: a layout is made
+once for each length, of NumPy's integers, and serves arrays of NumPy and CuPy.
 """
 
 import math
@@ -40,7 +40,7 @@ class BlockLayout:
     A query is in at most one block; a query in no block looks at nothing. A block has no key twice: the key would count
     twice in the sum of the weights. Several blocks may have the same key.
     Shapes: of each group, queries (z, a), keys (z, b), allowed (z, a, b) or None; `mask` is (n, m).
-    Raises ValueError, naming the position, where this does not hold, and for shapes that do not fit.
+    Raises ValueError, with the position, if this does not hold, and for shapes that do not fit.
     """
 
     n: int
@@ -48,31 +48,32 @@ class BlockLayout:
     groups: tuple[Blocks, ...]
 
     def __post_init__(self) -> None:
-        for of in self.groups:
-            sizes = {"queries": of.queries.shape, "keys": of.keys.shape}
-            if len(of.queries.shape) != 2 or len(of.keys.shape) != 2 or len(of.queries) != len(of.keys):
+        for group in self.groups:
+            sizes = {"queries": group.queries.shape, "keys": group.keys.shape}
+            if len(group.queries.shape) != 2 or len(group.keys.shape) != 2 or len(group.queries) != len(group.keys):
                 raise ValueError(f"BlockLayout: queries and keys are (z, a) and (z, b), not {sizes}")
-            shape = (*of.queries.shape, of.keys.shape[1])
-            if of.allowed is not None and (of.allowed.dtype != bool or of.allowed.shape != shape):
-                was = f"{of.allowed.dtype} {of.allowed.shape}"
+            shape = (*group.queries.shape, group.keys.shape[1])
+            if group.allowed is not None and (group.allowed.dtype != bool or group.allowed.shape != shape):
+                was = f"{group.allowed.dtype} {group.allowed.shape}"
                 raise ValueError(f"BlockLayout: allowed is {was}, expected bool {shape}")
-            for name, x, size in (("query", of.queries, self.n), ("key", of.keys, self.m)):
+            for name, x, size in (("query", group.queries, self.n), ("key", group.keys, self.m)):
                 wrong = x[(x < -1) | (x >= size)]
                 if wrong.size:
                     expected = f"expected 0 <= {name} < {size}, or -1 for an empty place"
                     raise ValueError(f"BlockLayout: {name} {wrong[0]} is out of range: {expected}")
-            ordered = np.sort(of.keys, axis=1)
+            ordered = np.sort(group.keys, axis=1)
             twice = ordered[:, 1:][(ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)]
             if twice.size:
                 raise ValueError(f"BlockLayout: key {twice[0]} stands twice in a block, and would count twice")
-        count = np.bincount(_positions(self.groups), minlength=self.n)
+        queries = np.concatenate([np.zeros(0, int), *(group.queries[group.queries >= 0] for group in self.groups)])
+        count = np.bincount(queries, minlength=self.n)
         if np.any(count > 1):
             raise ValueError(f"BlockLayout: query {int(np.argmax(count > 1))} stands in more than one block")
 
     @property
     def pairs(self) -> int:
         """Scores computed, and kept for the backward, per head: empty and hidden places of blocks included."""
-        return sum(int(of.queries.size * of.keys.shape[1]) for of in self.groups)
+        return sum(int(group.queries.size * group.keys.shape[1]) for group in self.groups)
 
     @property
     def mask(self) -> np.ndarray:
@@ -85,11 +86,11 @@ class BlockLayout:
         `self.pairs` where the pair is hidden or in no block. Shapes: -> (n, m) integers.
         """
         found, first = np.full((self.n, self.m), self.pairs), 0
-        for of in self.groups:
-            z, i, j = np.nonzero(of.looks)
-            _, a, b = of.looks.shape
-            found[of.queries[z, i], of.keys[z, j]] = first + (z * a + i) * b + j
-            first += of.looks.size
+        for group in self.groups:
+            z, i, j = np.nonzero(group.looks)
+            _, a, b = group.looks.shape
+            found[group.queries[z, i], group.keys[z, j]] = first + (z * a + i) * b + j
+            first += group.looks.size
         return found
 
 
@@ -102,9 +103,3 @@ def dense_weights(weights: tuple[Array, ...], layout: BlockLayout) -> Array:
     flat = [w.reshape(*lead, math.prod(w.shape[-3:])) for w in weights]
     flat.append(xp.zeros((*lead, 1), dtype=weights[0].dtype))                # pairs hidden or in no block
     return xp.take(xp.concatenate(flat, axis=-1), xp.asarray(layout.places()), axis=-1)
-
-
-def _positions(groups: tuple[Blocks, ...]) -> np.ndarray:
-    """The queries of all blocks, without empty places."""
-    found = [of.queries[of.queries >= 0] for of in groups]
-    return np.concatenate([np.zeros(0, int), *found])

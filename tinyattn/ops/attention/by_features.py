@@ -1,19 +1,19 @@
-"""Attention by features: weights that are products, so that the keys can be summed up before any query comes.
+"""Attention by features: weights are products of features, so that the keys can be summed before any query is known.
 
-Softmax weighs key j by exp(q_i·k_j). With a product a_i·b_j in its place, a_i the features of query i and b_j those of
-key j, all positive, the brackets can be moved:
+Softmax weighs key j by exp(q_i·k_j). If a product a_i·b_j replaces it, of positive features a_i of query i and b_j of
+key j, the brackets can be moved:
 
     out_i  =  Σ_j (a_i·b_j) v_j / Σ_j a_i·b_j  =  a_i S / a_i z,      S = Σ_j b_jᵀ v_j,  z = Σ_j b_jᵀ
 
-and S, of shape (features, e), summarises the keys: time grows with n and not with n². Causal, S holds the keys up to i:
-a recurrent network whose state is S. Numerator and denominator come from one sum, of v with a column of ones beside it.
-Forward and backward then only compute the `causal_sum`
+and S, of shape (features, e), summarises the keys: time grows with n and not with n². In causal attention S sums the
+keys up to i: a recurrent network whose state is S. Numerator and denominator come from one sum, of v with a column of
+ones beside it. Forward and backward then only compute the `causal_sum`
 
     y_t = Σ_{s <= t} (a_t·b_s) c_s
 
-The features differ: `linear_attention` has ELU(x) + 1, `performer_attention` random ones whose
-product is exp(q_i·k_j / √d) on average. These may be too large or too small for a float; so a sum may have a running
-size g, which never falls: b_s is then exp(-g_s) times the features of key s, and y_t is exp(-g_t) times the sum,
+`linear_attention` has the features ELU(x) + 1, `performer_attention` random ones whose product is exp(q_i·k_j / √d) on
+average. Random features may be too large or too small for a float. So a sum may have a running exponent g, which never
+falls: b_s is then exp(-g_s) times the features of key s, and y_t is exp(-g_t) times the sum,
 
     y_t = Σ_{s <= t} exp(g_s - g_t) (a_t·b_s) c_s
 
@@ -26,7 +26,7 @@ from ...backend import Array, get_xp
 from ..shapes import expect, row_sum, transpose_last, with_ones
 
 CHUNK = 32
-FLOOR = 1e-30      # key features are nowhere less: float32 divides by it still, and exp(-100) it could not
+FLOOR = 1e-30      # the least feature of a key: float32 can divide by it, but not by exp(-100)
 
 Form = Callable[[Array, Array, Array, Array | None], Array]
 
@@ -34,13 +34,13 @@ Form = Callable[[Array, Array, Array, Array | None], Array]
 def causal_sum(a: Array, b: Array, c: Array, form: str = "chunked", g: Array | None = None) -> Array:
     """y_t = Σ_{s <= t} exp(g_s - g_t) (a_t·b_s) c_s, where g never falls; without g, y_t = Σ_{s <= t} (a_t·b_s) c_s.
 
-    In one of three forms, which differ in the order of the products:
+    `form` sets the order of the products:
 
     "parallel"   (tril(a bᵀ)) c: all pairs at once, and n² numbers
     "recurrent"  S += b_tᵀ c_t, y_t = a_t S: token by token, as in generating text
     "chunked"    parallel within chunks of 32, and with the S of all chunks before: no n², and few steps
 
-    With g, S is made exp(g_{t-1} - g_t) times as large before anything is added.
+    With g, S is multiplied by exp(g_{t-1} - g_t) before each addition.
     Shapes: a and b (..., n, d), c (..., n, e), g (..., n, 1) -> y (..., n, e).
     Raises ValueError for shapes that do not fit and for an unknown form, naming the known ones; TypeError for dtypes.
     """
@@ -58,7 +58,7 @@ def attend(
     """
     y = _sum(a, b, with_ones(v), causal, _form(form), g)                       # (..., n, e + 1)
     denominator = y[..., -1:]
-    denominator = get_xp(y).where(denominator == 0, 1.0, denominator)           # nothing to look at: out is 0
+    denominator = get_xp(y).where(denominator == 0, 1.0, denominator)           # all products are 0: out is 0
     return y[..., :-1] / denominator, denominator
 
 
@@ -72,8 +72,8 @@ def attend_backward(
 
         da_t = Σ_{s <= t} (dy_t·c_s) b_s      db_s = Σ_{t >= s} (c_s·dy_t) a_t      dc_s = Σ_{t >= s} (b_s·a_t) dy_t
 
-    the same sum three times, twice from the end of time to its beginning. out = y[:-1] / y[-1] is a quotient, so
-    dy = [dout, -Σ dout ⊙ out] / denominator. A running size g takes no gradient: out does not depend on it.
+    the same sum three times, two of them backward in time. out = y[:-1] / y[-1] is a quotient, so
+    dy = [dout, -Σ dout ⊙ out] / denominator. A running exponent g has no gradient: out does not depend on it.
     """
     xp, c, sums = get_xp(dout), with_ones(v), _form(form)
     dy = xp.concatenate([dout, -row_sum(dout * out)], axis=-1)      # out = y[:-1] / y[-1]
@@ -85,7 +85,7 @@ def attend_backward(
 
 
 def weights_of(a: Array, b: Array, causal: bool, g: Array | None = None) -> Array:
-    """The weights that `attend` has without ever computing them. Shapes: a, b, g as there -> (..., n, m)."""
+    """The attention weights, which `attend` does not compute. Shapes: a, b, g as there -> (..., n, m)."""
     weights = _products(a, b, g) if causal else a @ transpose_last(b)
     denominator = row_sum(weights)
     weights /= get_xp(a).where(denominator == 0, 1.0, denominator)
@@ -117,7 +117,7 @@ def _products(a: Array, b: Array, g: Array | None) -> Array:
 
 
 def _shrunk(before: Array, after: Array) -> Array:
-    """exp(g_s - g_t): by how much a sum at s shrinks until t. Where t is before s it is 1: no overflow."""
+    """exp(g_s - g_t), by which a sum shrinks from s to t; 1 where t is before s, to prevent overflow."""
     xp = get_xp(before)
     return xp.exp(xp.minimum(before - after, 0))
 
@@ -139,12 +139,12 @@ def _recurrent(a: Array, b: Array, c: Array, g: Array | None) -> Array:
 
 def _chunked(a: Array, b: Array, c: Array, g: Array | None) -> Array:
     n = a.shape[-2]
-    if n <= 2 * CHUNK:                                              # so few that one piece is faster
+    if n <= 2 * CHUNK:                                              # one piece is faster
         return _parallel(a, b, c, g)
     a, b, c = (_in_chunks(x) for x in (a, b, c))                    # (..., chunks, 32, d or e)
     g = None if g is None else _in_chunks(g)
     y = _parallel(a, b, c, g)
-    b, c, end = b[..., :-1, :, :], c[..., :-1, :, :], None          # for later chunks
+    b, c, end = b[..., :-1, :, :], c[..., :-1, :, :], None          # the last chunk has no later one
     if g is not None:
         end = g[..., :-1, -1:, :]
         b = b * _shrunk(g[..., :-1, :, :], end)                     # from each token to the end of its chunk
@@ -183,12 +183,12 @@ def _in_chunks(x: Array) -> Array:
 
 
 def _sum(a: Array, b: Array, c: Array, causal: bool, form: Form, g: Array | None) -> Array:
-    """The causal sum, or that over all s: a (bᵀ c)."""
+    """The causal sum, or the sum over all s: a (bᵀ c)."""
     return form(a, b, c, g) if causal else a @ (transpose_last(b) @ c)
 
 
 def _sum_back(a: Array, b: Array, c: Array, causal: bool, form: Form, g: Array | None) -> Array:
-    """The sum over t >= s: the causal sum of time reversed, in which -g is what never falls."""
+    """The sum over t >= s: the causal sum in reversed time, where -g never falls."""
     if not causal:
         return _sum(a, b, c, causal, form, g)
     a, b, c = (get_xp(x).ascontiguousarray(x[..., ::-1, :]) for x in (a, b, c))

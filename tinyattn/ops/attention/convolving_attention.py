@@ -3,7 +3,7 @@
 A K × K convolution adds up linear maps of K² neighbours. A head of attention with a quadratic relative bias of strength
 α looks at one of them, so K² heads, whose values are the tokens and whose output projection is the kernel, are that
 convolution as α grows. The error falls like e^(-α), the weight of the four tokens around the neighbour. At the edges
-it stays: for a missing neighbour convolution takes a zero, and weights that sum to 1 take the nearest token.
+it does not: for a missing neighbour convolution reads a zero, and attention the nearest token, as its weights sum to 1.
 """
 
 from ...backend import Array, get_xp
@@ -13,9 +13,10 @@ from .attention import attention
 
 
 def convolving_attention(x: Array, W: Array, alpha: float) -> tuple[Array, Array]:
-    """y = Σ_h softmax(-α |δ - Δ_h|²) x W_h, over the K² places Δ_h of the kernel; inside, `conv2d(x, W)` as α grows.
+    """y = Σ_h softmax(-α |δ - Δ_h|²) x W_h, over the K² places Δ_h of the kernel.
 
-    Queries and keys are 0: only places matter. For inspection, not for speed: each head has n² weights.
+    As α grows, it becomes `conv2d(x, W)` away from the edges. Queries and keys are 0, so only positions matter. It is
+    for inspection, not for speed: each head has n² weights.
     Shapes: x (..., h, w, i), W (K, K, i, o), n = h w -> y (..., h, w, o), weights (..., K², n, n).
     Raises ValueError for shapes that do not fit, an even K, and an α that is negative or infinite; TypeError for
     dtypes.

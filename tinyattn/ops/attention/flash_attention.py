@@ -1,18 +1,18 @@
-"""Attention in tiles, without ever holding the weights (Dao et al. 2022, in the form of Dao 2023).
+"""Attention in tiles, without storing the weights (Dao et al. 2022, in the form of Dao 2023).
 
-`attention` makes n m scores and keeps n m weights for its backward. Here scores are made a tile of queries and keys at
-a time, used, and forgotten: beside q, k, v and out only one number a query is kept.
+`attention` computes n m scores and keeps n m weights for its backward. Here scores are computed for a tile of queries
+and keys at a time, used, and dropped: besides q, k, v and out only one number per query is kept.
 
-    online softmax    softmax needs a row's largest score m and the sum l of its exponentials before it can give the
-                      first weight. Tile after tile keeps both for the keys seen so far, with the sum `out` of
-                      exp(s - m) v. Where a tile raises m to m', what was summed before was too large by e^(m' - m):
+    online softmax    softmax needs a row's largest score m and the sum l of its exponentials before any weight is
+                      known. Both are kept for the keys so far, with the sum `out` of exp(s - m) v. When a tile raises
+                      m to m', the sums so far are too large by e^(m' - m):
 
                           l' = e^(m - m') l + Σ e^(s - m'),   out' = e^(m - m') out + e^(s - m') v
 
-                      and after the last tile out / l is the answer (Milakov & Gimelshein 2018)
-    recomputation     L = m + log l is kept of each row. The backward makes each tile of scores once more, and has its
-                      weights at once: P = e^(s - L)
-    tiles skipped     where the mask allows no pair of a tile, nothing is computed: half of all under a causal mask
+                      and after the last tile out / l is the result (Milakov & Gimelshein 2018)
+    recomputation     L = m + log l is kept for each row. The backward computes each tile of scores again, and its
+                      weights as P = e^(s - L)
+    tiles skipped     a tile without an allowed pair is not computed: under a causal mask, half of all
 """
 
 import itertools
@@ -33,9 +33,9 @@ def flash_attention(
 ) -> tuple[Array, Array]:  # fmt: skip
     """out = dropout(softmax(s, mask)) v, with s = c q kᵀ.
 
-    c is `scale`, by default 1 / √d. To rounding it is `attention` for every tiling, in memory that grows with n + m.
-    Any mask is allowed, but an array has n m pairs, where a `Mask` has a few numbers. Dropout comes from a `PairMask`,
-    which is one integer.
+    c is `scale`, by default 1 / √d. The result is that of `attention`, to rounding, for every tiling; memory grows with
+    n + m. Any mask is allowed, but an array has n m entries, and a `Mask` has a few numbers. The dropout mask is a
+    `PairMask`, which is one integer.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), mask onto (..., n, m), `tile` queries by keys
     -> out (..., n, e), L (..., n, 1), the logarithm of Σ exp(c q kᵀ) over the keys that a query may look at.
@@ -52,7 +52,7 @@ def flash_attention(
     for at, some in itertools.product(plan.heads, plan.queries):
         cq, o = q[at][..., some, :] * plan.c, out[at][..., some, :]
         l = xp.zeros((*cq.shape[:-1], 1), dtype=q.dtype)
-        m = L[at][..., some, :]                                                # -∞: nothing seen yet
+        m = L[at][..., some, :]                                                # -∞ so far
         for seen, allowed in plan.keys_of(at, some):
             s = plan.scores(cq, kT[at][..., seen], allowed, room)
             new = xp.maximum(m, xp.max(s, axis=-1, keepdims=True))             # m'
@@ -62,7 +62,7 @@ def flash_attention(
             l *= before
             o *= before
             p = xp.exp(s, out=s)                                               # e^(s - m')
-            l += row_sum(p)                                                    # what softmax divides by, undropped
+            l += row_sum(p)                                                    # the denominator, before dropout
             o += plan.dropped(p, at, some, seen) @ v[at][..., seen, :]
         empty = l == 0
         l += empty                                                            # where nothing is allowed out is 0
@@ -78,11 +78,11 @@ def flash_attention_backward(
     """dv = (P M)ᵀ dout, ds = P ((dout vᵀ) M - D), dq = c ds k and dk = c dsᵀ q.
 
     Shapes: as in `flash_attention`, and dout like out -> dq, dk, dv like q, k, v.
-    P = exp(s - L) are the weights, made again, and M what dropout multiplies them by. These are the gradients of
-    `attention`, with dP = (dout vᵀ) M; and D = Σ_j P_ij dP_ij, which softmax's gradient subtracts, needs no weights: it
-    is dout_i · Σ_j P_ij M_ij v_j, and that is dout_i · out_i.
-    s and L are rounded before they are subtracted, so weights are off by |L| ε of themselves: in float32 by 1e-3 where
-    logits are 1e4.
+    P = exp(s - L) are the weights, computed again, and M is dropout's factor. These are the gradients of `attention`,
+    with dP = (dout vᵀ) M. Softmax's gradient subtracts D_i = Σ_j P_ij dP_ij, which can be computed without the weights:
+    D_i = dout_i · Σ_j P_ij M_ij v_j = dout_i · out_i.
+    s and L are rounded before they are subtracted, so weights have a relative error of |L| ε: in float32 1e-3 for
+    logits of 1e4.
     """
     expect("...ne ...nd ...md ...me ...ne ...nz", dout=dout, q=q, k=k, v=v, out=out, L=L)
     mask = as_mask(mask)
@@ -112,7 +112,7 @@ def flash_attention_backward(
 
 
 class _Plan:
-    """How the work is cut: into heads, on the host one by one, and each into tiles of queries and of keys."""
+    """How the work is divided: on the host head by head, and each head into tiles of queries and keys."""
 
     def __init__(
         self, q: Array, k: Array, mask: Mask, keep: PairMask | None, scale: float | None, tile: tuple[int, int]
@@ -132,14 +132,14 @@ class _Plan:
     def keys_of(self, at: tuple[int, ...], some: slice) -> Iterator[tuple[slice, Array | bool]]:
         """The tiles of keys that some of these queries may look at, and which pairs of each are allowed."""
         reach = self.mask.reach(some, self.shape[-1])
-        bend = min(some.start, reach.stop) if self.mask.causal else reach.stop           # the keys before: all see them
+        bend = min(some.start, reach.stop) if self.mask.causal else reach.stop    # all queries see the keys before it
         for seen in (*_cut(reach.start, bend, self.tile[1]), *_cut(bend, reach.stop, self.tile[1])):
             allowed = self.mask.tile(some, seen, self.shape, self.like, at)
             if allowed is not False:
                 yield seen, allowed
 
     def room(self) -> Array:
-        """Memory for a tile of scores, which is used for one tile after the other. Shapes: -> (..., a, b)."""
+        """Memory for a tile of scores, reused for each tile. Shapes: -> (..., a, b)."""
         size = (min(self.tile[0], self.shape[-2]), min(self.tile[1], self.shape[-1]))
         return get_xp(self.like).empty((*self.together, *size), dtype=self.like.dtype)
 
@@ -151,11 +151,11 @@ class _Plan:
         return s
 
     def columns(self, x: Array) -> Array:
-        """The transpose, with rows that lie together: products run faster. Shapes: (..., m, d) -> (..., d, m)."""
+        """The transpose, made contiguous: products run faster. Shapes: (..., m, d) -> (..., d, m)."""
         return get_xp(x).ascontiguousarray(transpose_last(x))
 
     def dropped(self, x: Array, at: tuple[int, ...], some: slice, seen: slice) -> Array:
-        """A tile of weights, or of their gradient, times what dropout multiplies it by."""
+        """A tile of weights, or of their gradient, times dropout's factor."""
         if self.keep is None:
             return x
         lead = self.shape[:-2]

@@ -1,18 +1,18 @@
 """`attention`, arranged for a CPU: the same numbers to rounding, with fewer passes over the scores.
 
-Between the two matrix products, `attention` goes over all (n, m) scores many times. Here it is twice in the forward and
-once in the backward, by three moves:
+Between the two matrix products, `attention` goes over all (n, m) scores many times. Here there are two passes in the
+forward and one in the backward, by three changes:
 
     tiles     64 queries at a time, up to the last key that any of them may look at: under a causal mask little more
               than half of all pairs, in pieces that stay in a core's cache
-    exp(s)    is taken as it is. Softmax is the same whatever is subtracted from a row, so the row's largest score need
-              only be looked for where the sum of its exponentials shows that they leave float32's range: beyond e^±50
+    exp(s)    is computed without subtracting the row's largest score, which would not change the weights. Only rows
+              whose sum of exponentials is outside of e^±50 are computed again, with it subtracted
     1 / Σ     divides the result and not the weights: out = (P v) / l with P = exp(s), l = P 1. In the backward l
               divides dout, and with D = Σ dout ⊙ out (which is Σ weights ⊙ dweights) the softmax has the gradient
               ds = P ⊙ ([dout / l, -D / l] [v, 1]ᵀ): subtracting D is one more column of the product
 
 The tiles and the rearranged backward are those of FlashAttention (Dao et al. 2022, section 3.1), without its
-recomputation. On a device `attention` does the work.
+recomputation. On a device `attention` is called.
 """
 
 import math
@@ -26,7 +26,7 @@ from ..shapes import expect, expect_mask, row_sum, transpose_last
 from .attention import attention, attention_backward
 
 TILE = 64
-LARGEST = math.exp(50)     # of a sum of exponentials: later products stay far inside float32
+LARGEST = math.exp(50)     # largest sum of exponentials, so that later products stay far inside float32's range
 
 
 class AttentionCache(NamedTuple):
@@ -40,11 +40,11 @@ class AttentionCache(NamedTuple):
     out: Array = None
     denominator: Array = None  # (..., n, 1): l
     tiles: Sequence[Any] = ()  # [(queries, keys, P)]: slices, and (..., queries, keys)
-    plain: Array = None        # the weights, where `attention` did the work
+    plain: Array = None        # the weights, if `attention` was called
 
     @property
     def weights(self) -> Array:
-        """(..., n, m), as `attention` returns them: who looks at whom."""
+        """(..., n, m), as `attention` returns them."""
         if self.plain is not None:
             return self.plain
         weights = get_xp(self.q).zeros((*self.q.shape[:-1], self.k.shape[-2]), dtype=self.q.dtype)
@@ -58,7 +58,7 @@ def fused_attention(
 ) -> tuple[Array, AttentionCache]:
     """out = softmax(c q kᵀ, mask) v, with c = `scale`, by default 1 / √d.
 
-    Under a `Mask` that is only causal it works in tiles, under any other in one piece.
+    Under a `Mask` that is only causal it is computed in tiles, under any other in one piece.
     Shapes: as in `attention` -> out (..., n, e), AttentionCache. Raises what `attention` raises.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
@@ -69,7 +69,7 @@ def fused_attention(
         return out, AttentionCache(q, k, v, scale, plain=weights)
     scale = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)
     cq = q if scale == 1 else q * scale
-    kT = xp.ascontiguousarray(transpose_last(k))     # rows of kT lie together: the product runs faster
+    kT = xp.ascontiguousarray(transpose_last(k))     # contiguous: the product runs faster
     out = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype)
     denominator, tiles = xp.empty((*q.shape[:-1], 1), dtype=q.dtype), []
     for some, seen, hidden in _tiles(mask, (*q.shape[:-1], m), q):
@@ -77,7 +77,7 @@ def fused_attention(
         p, denominator[..., some, :] = _exponentials(scores)
         xp.matmul(p, v[..., seen, :], out=out[..., some, :])
         tiles.append((some, seen, p))
-    denominator[denominator == 0] = 1                               # nothing to look at: out is 0
+    denominator[denominator == 0] = 1                               # all keys are hidden: out is 0
     out /= denominator
     return out, AttentionCache(q, k, v, scale, cq, out, denominator, tiles)
 
@@ -94,13 +94,13 @@ def _exponentials(scores: Callable[[], Array]) -> tuple[Array, Array]:
     """exp(s - shift) and its sum over each row, with a shift that depends on the row alone, and is nearly always 0."""
     s = scores()
     xp = get_xp(s)
-    with overflow_is_meant():                                       # in far rows
+    with overflow_is_meant():                                       # such rows are computed again below
         xp.exp(s, out=s)
     denominator = row_sum(s)
     if not s.size:
         return s, denominator
     near = (denominator > 1 / LARGEST) & (denominator < LARGEST)
-    if not xp.all(near):                                            # scores far from 0, or all of a row's hidden
+    if not xp.all(near):                                            # scores far from 0, or rows with all keys hidden
         again = scores()
         row_max = xp.max(again, axis=-1, keepdims=True)
         again -= xp.where(row_max == -math.inf, 0.0, row_max)
@@ -114,7 +114,7 @@ def fused_attention_backward(
 ) -> tuple[Array, Array, Array]:
     """Gradients of `fused_attention`. Shapes: dout like out -> dq, dk, dv like q, k, v.
 
-    They are written into the three arrays of `into`, where it is given.
+    If `into` is given, they are written into its three arrays.
     """
     q, k, v, scale, cq, out, denominator, tiles, plain = cache
     expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)
@@ -130,8 +130,8 @@ def fused_attention_backward(
     v1T = xp.empty((*v.shape[:-2], e + 1, v.shape[-2]), dtype=v.dtype)
     v1T[..., :e, :], v1T[..., e:, :] = transpose_last(v), 1
     dq, dk, dv = into or (xp.empty(q.shape, q.dtype), xp.empty(k.shape, k.dtype), xp.empty(v.shape, v.dtype))
-    written = 0                                                     # keys that have something already
-    for some, seen, p in sorted(tiles, key=lambda tile: -tile[1].stop):          # first the one that sees most keys
+    written = 0                                                     # dk and dv of keys below this have values
+    for some, seen, p in sorted(tiles, key=lambda tile: -tile[1].stop):          # first the tile with most keys
         ds = gD[..., some, :] @ v1T[..., seen]                      # (dweights - D) / l
         ds *= p
         xp.matmul(ds, k[..., seen, :], out=dq[..., some, :])        # s = c q kᵀ
@@ -149,7 +149,7 @@ def fused_attention_backward(
 
 
 def _tiles(mask: Mask, shape: tuple[int, ...], like: Array) -> list[tuple[slice, slice, Any]]:
-    """[(queries, keys, hidden)] as slices; hidden is (slice of keys, where they must be hidden), or None."""
+    """[(queries, keys, hidden)]: two slices, and hidden = (slice of keys, True where they are hidden), or None."""
     n, m = shape[-2:]
     if not mask.only_causal or not n * m:
         allowed = mask.array(n, m, like)
@@ -157,8 +157,8 @@ def _tiles(mask: Mask, shape: tuple[int, ...], like: Array) -> list[tuple[slice,
     found = []
     for first in range(0, n, TILE):
         stop = min(first + TILE, n)
-        last = min(stop, m)                                         # one past the last key that any of them may look at
-        begin = first + 1                                           # and the first that not all may look at
+        last = min(stop, m)                                         # one past the last key that any query may look at
+        begin = first + 1                                           # the first key that not all queries may look at
         hidden = (slice(begin, last), _later(get_xp(like), stop - first, last - begin)) if begin < last else None
         found.append((slice(first, stop), slice(0, last), hidden))
     return found
@@ -166,5 +166,5 @@ def _tiles(mask: Mask, shape: tuple[int, ...], like: Array) -> list[tuple[slice,
 
 @lru_cache(256)
 def _later(xp: Any, queries: int, keys: int) -> Array:
-    """Which keys come later than the query, where the first key comes right after the first query. Only ever read."""
+    """True where a key is later than the query, if the first key follows the first query. Never written into."""
     return ~xp.tri(queries, keys, -1, dtype=bool)

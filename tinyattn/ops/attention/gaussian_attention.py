@@ -8,13 +8,13 @@ from ..softmax import softmax, softmax_backward
 def gaussian_attention(s: Array, v_mean: Array, v_cov: Array, mask: Array | None = None) -> tuple[Array, Array]:
     """out = [p v_mean, (p ⊙ p) v_cov], with p = softmax(s, mask).
 
-    Σ_j p_ij X_j of independent X_j with means μ_j and variances v_j has the mean Σ_j p_ij μ_j and the variance
-    Σ_j p_ij² v_j: weights of variances are squared, and an average of many is more certain than each.
-    Where the logits s come from does not matter: `wasserstein_scores` makes STOSA's.
+    For independent X_j with means μ_j and variances v_j, Σ_j p_ij X_j has the mean Σ_j p_ij μ_j and the variance
+    Σ_j p_ij² v_j: weights of variances are squared, so an average of many has a smaller variance than each.
+    The logits s may be any; STOSA's are `wasserstein_scores`.
 
     Shapes: s (..., n, m), v_mean (..., m, e), v_cov (..., m, f), mask boolean, True = may look, onto (..., n, m) ->
     out (..., n, e + f), means first, and the weights (..., n, m). A query that may look at nothing gets zeros.
-    A variance of 0 is that of a point. Raises ValueError for shapes that do not fit, and, on the host, for a negative
+    A variance of 0, a point, is allowed. Raises ValueError for shapes that do not fit, and, on the host, for a negative
     variance; TypeError for dtypes.
     """
     expect("...nm ...me ...mf", s=s, v_mean=v_mean, v_cov=v_cov)
@@ -31,8 +31,8 @@ def gaussian_attention_backward(
     """dp = dmean v_meanᵀ + 2 p ⊙ (dcov v_covᵀ), with dout = [dmean, dcov].
 
     Shapes: as in `gaussian_attention`, and dout like out -> ds, dv_mean, dv_cov like s, v_mean, v_cov.
-    mean = p v_mean gives dv_mean = pᵀ dmean, and cov = (p ⊙ p) v_cov gives dv_cov = (p ⊙ p)ᵀ dcov. p stands twice in
-    cov: hence the 2 in dp. No mask is needed: at hidden pairs p is 0, and so is ds.
+    mean = p v_mean gives dv_mean = pᵀ dmean, and cov = (p ⊙ p) v_cov gives dv_cov = (p ⊙ p)ᵀ dcov. The 2 in dp is from
+    the square of p. No mask is needed: at hidden pairs p is 0, and so is ds.
     """
     expect("...no ...me ...mf ...nm", dout=dout, v_mean=v_mean, v_cov=v_cov, weights=weights)
     e = v_mean.shape[-1]

@@ -1,6 +1,6 @@
 """Linear attention: attention by features φ(x) = ELU(x) + 1 (Katharopoulos et al. 2020, equations 4 to 12).
 
-`by_features` has the sum, its three forms and its backward; here is φ.
+The sum, its three forms and its backward are in `by_features`; here is φ.
 """
 
 from ...backend import Array, get_xp
@@ -14,10 +14,8 @@ def linear_attention(
     """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j) over keys j <= i (not causal: over all), φ(x) = ELU(x) + 1.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), causal: m = n; `keys` (boolean, True = a real key, not
-    padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), without a factor that all features of a
-    query share: where its entries are all negative, their largest is subtracted.
-    `form` says how causal sums are computed, see `causal_sum`; to rounding the result is the same. A query that may
-    look at nothing gets zeros.
+    padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), up to a factor that cancels in `out`.
+    `form` is that of `causal_sum`; to rounding the result is the same. A query that may look at nothing gets zeros.
     Raises ValueError for shapes that do not fit and for an unknown form, TypeError for dtypes.
     """
     expect("...nd ...nd ...ne" if causal else "...nd ...md ...me", q=q, k=k, v=v)
@@ -31,7 +29,7 @@ def linear_attention_backward(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Gradients of `linear_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
 
-    `attend_backward` has those of the features; φ' is 1 where φ > 1, and elsewhere φ itself, the exponential.
+    `attend_backward` gives those of the features; φ' is 1 where φ > 1, and elsewhere φ itself, the exponential.
     """
     expect("...ne ...nd ...md ...me ...ne ...no", dout=dout, q=q, k=k, v=v, out=out, denominator=denominator)
     a, b = query_features(q), key_features(k, keys)
@@ -42,7 +40,7 @@ def linear_attention_backward(
 
 
 def linear_weights(q: Array, k: Array, causal: bool = True, keys: Array | None = None) -> Array:
-    """The attention weights that `linear_attention` has without ever computing them: out = weights v.
+    """The attention weights, which `linear_attention` does not compute: out = weights v.
 
     Shapes: q (..., n, d), k (..., m, d), keys as there -> weights (..., n, m). Rows sum to 1, or to 0 where nothing
     may be looked at.
@@ -53,7 +51,7 @@ def linear_weights(q: Array, k: Array, causal: bool = True, keys: Array | None =
 
 
 def query_features(q: Array) -> Array:
-    """φ(q). Of a query whose entries are all negative, φ is divided by its largest: out stays the same, not 0 / 0."""
+    """φ(q). If all entries of a query are negative, φ is divided by its largest, so that out does not become 0 / 0."""
     xp = get_xp(q)
     return key_features(q - xp.minimum(xp.max(q, axis=-1, keepdims=True), 0)) if q.size else key_features(q)
 
@@ -69,5 +67,5 @@ def key_features(x: Array, keys: Array | None = None) -> Array:
     features = xp.exp(xp.minimum(x, 0))
     features += xp.maximum(x, 0) + FLOOR
     if keys is not None:
-        features = xp.where(xp.broadcast_to(keys, x.shape[:-1])[..., None], features, 0)       # and not 0 times ∞
+        features = xp.where(xp.broadcast_to(keys, x.shape[:-1])[..., None], features, 0)       # a product might be 0 ∞
     return features

@@ -1,8 +1,8 @@
-"""Patterns of sparse attention: for each a line that says who looks at whom, and the blocks that hold it.
+"""Patterns of sparse attention: the pairs that each allows, and the blocks that contain these pairs.
 
 `sees` is the definition, and `layout` lists the blocks that `block_sparse_attention` computes. A pattern is counted
-from the first token, and does not depend on how many tokens there are: who looks at whom stays the same when
-more tokens, or padding, follow. Where `causal` is True no query looks ahead, not even those that otherwise look at all.
+from the first token, so it does not change when more tokens, or padding, follow. With `causal` no query looks ahead,
+not even a global one.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from ...backend import Array, get_xp
 from ...random import Stream, generator
 from .blocks import BlockLayout, Blocks
 
-CHUNK = 16      # at least so many queries a block: products of smaller matrices spend their time on being called
+CHUNK = 16      # least number of queries in a block: in products of smaller matrices the overhead of calls dominates
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Which keys j a query i may look at. Raises ValueError for sizes that cannot be."""
+    """Which keys j a query i may look at. Raises ValueError for a size that is too small."""
 
     causal: bool
 
@@ -39,7 +39,7 @@ class Pattern:
         return seen & (j <= i) if self.causal else seen
 
     def pattern(self, i: Array, j: Array, n: int) -> Array:
-        """`sees`, but for the order of tokens."""
+        """`sees` without the condition of `causal`."""
         raise NotImplementedError
 
     def layout(self, n: int) -> BlockLayout:
@@ -50,10 +50,7 @@ class Pattern:
         raise NotImplementedError
 
     def group(self, queries: np.ndarray, keys: np.ndarray, n: int) -> Blocks:
-        """Blocks of these places, of which those outside of 0 to n - 1 are empty. Shapes: (z, a), (z, b).
-
-        What `sees` says of an empty place is not read: `Blocks.looks` leaves it out.
-        """
+        """Blocks of these positions; those outside of 0 to n - 1 become empty places. Shapes: (z, a), (z, b)."""
         queries, keys = (np.where((x >= 0) & (x < n), x, -1) for x in (queries, keys))
         return Blocks(queries, keys, self.sees(queries[:, :, None], keys[:, None, :], n))
 
@@ -91,7 +88,7 @@ class Near(Pattern):
 class Residues(Pattern):
     """(i - j) mod ℓ = 0: every ℓ-th token (Child et al. 2019, section 4.3).
 
-    The tokens of one residue are a block, in which everybody looks at everybody.
+    The tokens of one residue are a block, in which all look at all.
     """
 
     stride: int
@@ -164,7 +161,7 @@ class BigBird(Pattern):
 
         near       |I - J| < W, with I and J the blocks of i and j
         global     J < G, or I < G
-        random     J is one of the R that block I has drawn from those before it, or I is one of those that J has drawn
+        random     block I has drawn J, or J has drawn I: each block draws R of the blocks before it
 
     What block I draws depends on I alone, and is the same in every run. It draws among blocks that are neither near nor
     global, so that none is counted twice.
@@ -195,7 +192,7 @@ class BigBird(Pattern):
         for i, r in np.argwhere(drawn >= 0).tolist():
             looks[i].add(int(drawn[i, r]))
             looks[int(drawn[i, r])].add(i)
-        alike: dict[int, list[tuple[int, list[int]]]] = {}                   # those with as many blocks to look at
+        alike: dict[int, list[tuple[int, list[int]]]] = {}                   # by the number of blocks they look at
         for i, seen in enumerate(looks):
             kept = sorted(j for j in seen if j <= i or not self.causal)
             alike.setdefault(len(kept), []).append((i, kept))
@@ -206,7 +203,7 @@ class BigBird(Pattern):
         return groups
 
     def _count(self, n: int) -> int:
-        """How many blocks n tokens fill, the last one maybe in part."""
+        """The number of blocks of n tokens; the last may be partly filled."""
         return -(-n // self.size)
 
     def _tokens(self, blocks: np.ndarray, n: int) -> np.ndarray:
@@ -216,13 +213,13 @@ class BigBird(Pattern):
 
 @lru_cache(64)
 def _columns(pattern: BigBird, count: int, xp: Any) -> list[Array]:
-    """The first that each block draws, the second, .., in the module of the arrays: R of (count,)."""
+    """The columns of `_drawn`, in the module of the arrays: R of (count,)."""
     return [xp.asarray(column) for column in _drawn(pattern, count).T]
 
 
 @lru_cache(64)
 def _drawn(pattern: BigBird, count: int) -> np.ndarray:
-    """What each of `count` blocks draws, -1 where there are too few: (count, R)."""
+    """The blocks that each of `count` blocks draws, -1 where there are too few: (count, R)."""
     found = np.full((count, pattern.random), -1)
     for i in range(pattern.first + pattern.near, count):
         distant = i - pattern.near + 1 - pattern.first                       # blocks before, neither near nor global

@@ -6,18 +6,18 @@ E exp(w·z) = exp(|z|²/2), and with z = q̂ + k̂, q̂ = q d^(-1/4), completing
 
     E[ exp(w·q̂ - |q̂|²/2) exp(w·k̂ - |k̂|²/2) ]  =  exp(|q̂ + k̂|²/2 - |q̂|²/2 - |k̂|²/2)  =  exp(q̂·k̂)  =  exp(q·k / √d)
 
-so that m draws, the rows of W, make φ(x) = exp(W x̂ - |x̂|²/2) / √m, all of it positive, with E[φ(q)·φ(k)] =
-exp(q·k / √d). The kernel is unbiased, and its error falls with 1 / √m; rows that are orthogonal to one another make it
-smaller still (section 2.4 there). Attention is a quotient of two such sums and hence not unbiased: its bias falls with
-1 / m, its error with 1 / √m. Large q and k need many features: the variance grows with exp(|q̂ + k̂|²).
+For m draws, the rows of W, let φ(x) = exp(W x̂ - |x̂|²/2) / √m. All of it is positive, and E[φ(q)·φ(k)] = exp(q·k / √d).
+The kernel is unbiased, and its error falls with 1 / √m; with orthogonal rows it is smaller still (section 2.4 there).
+Attention is a quotient of two such sums and hence biased: its bias falls with 1 / m, its error with 1 / √m. Large q and
+k need many features: the variance grows with exp(|q̂ + k̂|²).
 
-What keeps exp within floats must not change the result. Any number, -|q̂|²/2 too, may be subtracted from a query's
-exponents, as it cancels in the quotient: here the largest of them. A number subtracted from a key's exponents makes
-this key weigh less; so it must be the same for all keys that a query sees, and independent of later keys and of
-padding. (The authors' code takes the largest exponent of all keys, in causal attention too: then a later token moves
-earlier outputs, and may make them 0 / 0.) A bound that knows no key, k̂·w - |k̂|²/2 <= |w|²/2, keeps exp from overflow
-but lets all features of a long key vanish. So the running size g of `by_features` is subtracted: g_s is the largest
-exponent of the real keys up to s. The sums up to t have the scale g_t; when g grows, they shrink by exp(g_{t-1} - g_t).
+Exponents are shifted, so that exp neither overflows nor vanishes. A shift of a query's exponents cancels in the
+quotient: the largest of them is subtracted. A shift of a key's exponents changes the key's weight, so it must be the
+same for all keys that a query sees, and must not depend on later keys or padding. (The authors' code subtracts the
+largest exponent of all keys, in causal attention too: then a later token changes earlier outputs, and may make them
+0 / 0.) The bound k̂·w - |k̂|²/2 <= |w|²/2 depends on no key and prevents overflow, but with it all features of a long key
+vanish. So the running exponent g of `by_features` is subtracted: g_s is the largest exponent of the real keys up to s.
+The sums up to t have the scale exp(-g_t); when g grows, they shrink by exp(g_{t-1} - g_t).
 """
 
 import math
@@ -34,16 +34,15 @@ def performer_attention(
     """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), with φ(x) = exp(W x_hat - |x_hat|²/2) / √m and
     x_hat = x / √(√d).
 
-    Sums are over keys j <= i (not causal: over all). In the mean over W the products are exp(q_i·k_j / √d). W, from
-    `orthogonal_features`, takes no gradient.
-    Features of keys are nowhere less than 1e-30 of the largest so far. Where all products of a query are less than
-    that (with entries up to 10 they never were, with entries up to 30 they are at times), it takes the mean of the keys
-    with the largest features, not 0 / 0.
+    Sums are over keys j <= i (not causal: over all). The products' mean over W is exp(q_i·k_j / √d). W, from
+    `orthogonal_features`, has no gradient.
+    Features of keys are at least 1e-30 times the largest so far. If all products of a query are below that, which
+    happened with entries up to 30 but not with entries up to 10, it gets the mean of the keys with the largest
+    features, not 0 / 0.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), W (features, d), causal: m = n; `keys` (boolean, True = a real
     key, not padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), up to a factor
-    that cancels in `out`. `form` says how causal sums are computed, see `causal_sum`. A query that may look at nothing
-    gets zeros.
+    that cancels in `out`. `form` is that of `causal_sum`. A query that may look at nothing gets zeros.
     Raises ValueError for shapes that do not fit, W without rows and an unknown form, TypeError for dtypes.
     """
     expect("...nd ...nd ...ne fd" if causal else "...nd ...md ...me fd", q=q, k=k, v=v, W=W)
@@ -60,10 +59,10 @@ def performer_attention_backward(
 
     Shapes: as in `performer_attention`, and dout like out -> dq, dk, dv like q, k, v.
 
-    With a = φ(q), b = φ(k), `attend_backward` has da, db and dv. Feature r of k̂ = k_hat moves by b_r (w_r - k̂) · δ
-    when k̂ moves by δ, so with u = db ⊙ b, dk̂ = Σ_r u_r (w_r - k̂) = u W - (Σ u) k̂, dk = d^(-1/4) dk̂. For a query
+    With a = φ(q) and b = φ(k), `attend_backward` gives da, db and dv. When k̂ = k_hat moves by δ, its feature r moves by
+    b_r (w_r - k̂) · δ. So with u = db ⊙ b, dk̂ = Σ_r u_r (w_r - k̂) = u W - (Σ u) k̂, and dk = d^(-1/4) dk̂. For a query
     the last term is 0: a common factor of its features does not change `out`, so Σ da ⊙ a = 0. For the same reason
-    nothing comes back through g.
+    g has no gradient.
     """
     expect("...ne ...nd ...md ...me fd ...ne ...no", dout=dout, q=q, k=k, v=v, W=W, out=out, denominator=denominator)
     a, (b, g, exponentials) = _query_features(q, W), _key_features(k, W, causal, keys)
@@ -76,7 +75,7 @@ def performer_attention_backward(
 
 
 def performer_weights(q: Array, k: Array, W: Array, causal: bool = True, keys: Array | None = None) -> Array:
-    """The attention weights that `performer_attention` has without ever computing them: out = weights v.
+    """The attention weights, which `performer_attention` does not compute: out = weights v.
 
     Shapes: q (..., n, d), k (..., m, d), W (features, d), keys as there -> weights (..., n, m). Rows sum to 1, or to 0
     where nothing may be looked at.
@@ -90,8 +89,7 @@ def performer_weights(q: Array, k: Array, W: Array, causal: bool = True, keys: A
 def positive_features(x: Array, W: Array) -> Array:
     """φ(x) = exp(W x̂ - |x̂|²/2) / √m, x̂ = x d^(-1/4), for W with m rows: E[φ(q)·φ(k)] = exp(q·k / √d).
 
-    These are the paper's, for demonstrations; `performer_attention` also subtracts numbers from the exponents, so that
-    exp does not overflow.
+    These are the paper's, for demonstrations; `performer_attention` also shifts the exponents.
     Shapes: x (..., n, d), W (m, d) -> (..., n, m).
     """
     expect("...nd fd", x=x, W=W)
@@ -101,10 +99,10 @@ def positive_features(x: Array, W: Array) -> Array:
 def orthogonal_features(rng: Any, features: int, width: int) -> Array:
     """W: rows distributed like standard normal vectors, and in each block of `width` rows orthogonal to one another.
 
-    Orthogonal directions come from the QR decomposition of a normal matrix, with the signs that make them uniform; the
-    length of each is drawn again, as that of a normal vector, χ_d. Each row alone is then a normal vector, so the
-    kernel stays unbiased; together they are spread more evenly, so its variance is lower (Choromanski et al. 2021,
-    theorem 2).
+    Orthogonal directions come from the QR decomposition of a normal matrix, with the signs that make them uniform.
+    Their lengths are drawn separately from χ_d, the distribution of a normal vector's length. Each row alone is then a
+    normal vector, so the kernel stays unbiased; together they are spread more evenly, so its variance is lower
+    (Choromanski et al. 2021, theorem 2).
 
     `rng` is a generator, the numbers are float64 on the host. Shapes: -> (features, width).
     Raises ValueError for features or width below 1.
@@ -135,14 +133,14 @@ def _exponents(x: Array, W: Array) -> Array:
 
 
 def _query_features(q: Array, W: Array) -> Array:
-    """φ(q) divided by its largest."""
+    """φ(q) divided by its largest entry."""
     xp = get_xp(q)
     exponents = _scaled(q) @ W.T
     return xp.exp(exponents - xp.max(exponents, axis=-1, keepdims=True))
 
 
 def _key_features(k: Array, W: Array, causal: bool, keys: Array | None) -> tuple[Array, Array, Array]:
-    """b_s = exp(-g_s) φ(k_s) + FLOOR, the running size g and exp(-g_s) φ(k_s) alone; 0 for padding.
+    """b_s = exp(-g_s) φ(k_s) + FLOOR, the running exponent g, and exp(-g_s) φ(k_s) alone; 0 for padding.
 
     Not causal, g is the largest exponent of all real keys.
     """
@@ -152,11 +150,11 @@ def _key_features(k: Array, W: Array, causal: bool, keys: Array | None) -> tuple
     largest = xp.max(exponents, axis=-1, keepdims=True)                        # (..., m, 1)
     if keys is not None:
         keys = xp.broadcast_to(keys, k.shape[:-1])[..., None]
-        largest = xp.where(keys, largest, float(xp.finfo(k.dtype).min))        # padding makes nothing larger
+        largest = xp.where(keys, largest, float(xp.finfo(k.dtype).min))        # padding does not raise g
     g = running_max(largest)
     g = g if causal else g[..., -1:, :]
-    exponentials = xp.exp(xp.minimum(exponents - g, 0))                        # above 0 for padding only
+    exponentials = xp.exp(xp.minimum(exponents - g, 0))                        # only padding is above g
     b = exponentials + FLOOR
     if keys is not None:
-        exponentials, b = xp.where(keys, exponentials, 0), xp.where(keys, b, 0)     # and not 0 times ∞
+        exponentials, b = xp.where(keys, exponentials, 0), xp.where(keys, b, 0)     # a product might be 0 ∞
     return b, g, exponentials

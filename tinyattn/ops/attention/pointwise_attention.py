@@ -10,13 +10,13 @@ def pointwise_attention(
 ) -> tuple[Array, Array]:
     """out_i = (1 / N_i) Σ_j silu(s_ij) v_j, with s = q kᵀ + bias and silu(s) = s σ(s).
 
-    The sum runs over the N_i keys that query i may look at. Softmax makes the keys of a query compete: a weight is a
-    share, and the sum of all is 1. Here a weight depends on its pair alone, and may be negative. A second equal key
-    does not halve the first one's weight; it counts through N alone.
+    The sum runs over the N_i keys that query i may look at. Softmax makes the keys of a query compete, as its weights
+    sum to 1. Here a weight depends on its pair and on N_i alone, and may be negative: a second key of the same score
+    does not halve the first one's weight.
 
     Equation 2 of the paper has no division; the authors' released code divides by the padded length, the same for every
-    query. Here N_i counts keys, so that padding changes nothing, and neither does the batch. A norm of out follows in
-    HSTU (equation 3), and takes away any factor of a row, but for its eps.
+    query. Here N_i counts keys, so that padding changes nothing. In HSTU a norm of out follows (equation 3), which
+    removes any factor of a row, up to its eps.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e); mask (boolean, True = may look) and bias (same dtype as q)
     broadcast to (..., n, m) -> out (..., n, e), s (..., n, m). A query without keys gets zeros. Hidden entries must be
@@ -55,12 +55,11 @@ def pointwise_attention_backward(
     """dv = aᵀ dout, ds = da ⊙ c ⊙ σ(s) ⊙ (1 + s ⊙ (1 - σ(s))), dq = ds k, dk = dsᵀ q, dbias = ds, with da = dout vᵀ.
 
     The weights are a = c ⊙ silu(s), where c_ij = 1 / N_i for a key that query i may look at, and 0 for others; and
-    silu'(s) = σ(s) (1 + s (1 - σ(s))) by the product rule. Compare softmax: its ds subtracts Σ_k da_k a_k, the mean
-    that ties the keys of a row to one another. Here nothing is subtracted: each pair's gradient passes through its
-    score alone.
+    silu'(s) = σ(s) (1 + s (1 - σ(s))) by the product rule. Softmax's ds subtracts Σ_k da_k a_k, because the keys of a
+    row compete. Here nothing is subtracted, because a weight depends on no other score.
 
     Shapes: as in `pointwise_attention`, and dout like out -> dq, dk, dv, dbias like q, k, v, bias (or None). dbias is
-    summed over the axes that bias repeats.
+    summed over the axes along which bias broadcast.
     """
     expect("...ne ...nd ...md ...me ...nm", dout=dout, q=q, k=k, v=v, s=s)
     gate, c = sigmoid(s), shares(s, mask)

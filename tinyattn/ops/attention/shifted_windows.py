@@ -1,9 +1,9 @@
 """Windows of an image, and the same windows shifted, so that neighbours across an edge meet (Liu et al. 2021, 3.2).
 
 Tokens are the pixels of an image, row by row. A grid of w x w windows is laid over it, and pixels that share a window
-look at each other. In the next block the grid is shifted by s pixels down and right, and pixels of four windows meet
-in one. At the borders shifted windows are cut off. The image is rolled by s, so that all are whole again, and what has
-come together from opposite borders is kept apart by a mask. Rolling is a gather here, undone as every layout is.
+look at each other. In the next block the grid is shifted by s pixels down and right, so that each window has pixels of
+four earlier ones. Shifted windows are cut off at the borders. Rolling the image by s makes all windows whole, and a
+mask separates pixels from opposite borders. Here the roll is part of the layout's positions.
 """
 
 import numpy as np
@@ -15,8 +15,8 @@ from .blocks import BlockLayout, Blocks
 def shifted_windows(height: int, width: int, window: int, shift: int = 0) -> BlockLayout:
     """mask_ij = [⌊(y_i - s) / w⌋ = ⌊(y_j - s) / w⌋ and ⌊(x_i - s) / w⌋ = ⌊(x_j - s) / w⌋], with i = y_i W + x_i.
 
-    A layout of H W / w² blocks in one group, for `block_sparse_attention`. Its bias is that of a window's pairs, the
-    same for all of them: `bucket_bias(table, relative_index(window, like=table))[:, None]`, (h, 1, w², w²).
+    A layout of H W / w² blocks in one group, for `block_sparse_attention`. A bias has an entry for each pair within a
+    window, the same for all windows: `bucket_bias(table, relative_index(window, like=table))[:, None]`, (h, 1, w², w²).
     Shapes: H = `height` and W = `width` pixels -> queries and keys (H W / w², w²), allowed (H W / w², w², w²).
     Raises ValueError for a window that does not divide the image, and for a shift outside of 0 to w - 1.
     """
@@ -37,8 +37,8 @@ def shifted_windows(height: int, width: int, window: int, shift: int = 0) -> Blo
 def relative_index(window: int, like: Array) -> Array:
     """b_ij = (y_i - y_j + w - 1) (2 w - 1) + x_i - x_j + w - 1, with i = y_i w + x_i.
 
-    Which of (2 w - 1)² numbers belongs to a pair of pixels of a window: one for every distance in two dimensions, made
-    a bias by `bucket_bias`. Shapes: w = `window` -> (w², w²) integers, 0 to (2 w - 1)² - 1, in the module of `like`.
+    An index for the distance in two dimensions of each pair of a window's pixels, from which `bucket_bias` makes a
+    bias. Shapes: w = `window` -> (w², w²) integers, 0 to (2 w - 1)² - 1, in the module of `like`.
     Raises ValueError for a window below 1.
     """
     if window < 1:

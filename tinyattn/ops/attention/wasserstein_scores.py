@@ -11,14 +11,14 @@ def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array,
 
     In brackets is the square of the 2-Wasserstein distance between two normal distributions with diagonal covariances:
     μ, σ are the mean and the standard deviations of query i, μ', σ' those of key j. With `root` the distance itself is
-    taken, as the paper prints it: it satisfies the triangle inequality, and its square, which the released code has,
-    does not (points 0, 1, 2: 4 > 1 + 1).
-    |a - b|² = |a|² - 2 a · b + |b|² is one product of matrices, without an array (..., n, m, d). Where a and b are far
-    from 0 and near each other it loses digits; so the first key, which no causal mask hides, is subtracted from
-    both, and what rounding leaves above 0 is 0.
+    taken, as the paper prints it. It satisfies the triangle inequality; its square, which the released code has, does
+    not (points 0, 1, 2: 4 > 1 + 1).
+    |a - b|² = |a|² - 2 a · b + |b|² is one product of matrices, without an array (..., n, m, d). It loses digits if a
+    and b are far from 0 and near each other. So the first key, which no causal mask hides, is subtracted from both, and
+    scores that rounding makes positive are set to 0.
 
     Shapes: q_mean, q_dev (..., n, d), k_mean, k_dev (..., m, d), with m of at least 1 -> s (..., n, m), at most 0.
-    A deviation of 0 is that of a point. Raises ValueError for shapes that do not fit, for queries without a key, and,
+    A deviation of 0, a point, is allowed. Raises ValueError for shapes that do not fit, for queries without a key, and,
     on the host, for a negative deviation; TypeError for dtypes.
     """
     expect("...nd ...nd ...md ...md", q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev)
@@ -41,9 +41,9 @@ def wasserstein_scores_backward(
     """dμ_i = 2 Σ_j g_ij (μ_i - μ'_j), and dμ'_j = 2 Σ_i g_ij (μ'_j - μ_i), with g_ij = -ds_ij / √d.
 
     Shapes: as in `wasserstein_scores`, and ds like s -> dq_mean, dq_dev, dk_mean, dk_dev like the arguments.
-    g is the gradient by the squared distance, whose gradient by a is 2 (a - b), and by b the opposite; deviations
-    have the same lines. The sums are g 1 and g b. With `root`, s = -√(D / d) has the derivative 1 / (2 d s) by D, and g
-    is 0 where the distance is 0, at the tip of a cone.
+    g is the gradient by the squared distance D, which has the gradient 2 (a - b) by a, and the opposite by b. The
+    gradients of deviations have the same form. With `root`, s = -√(D / d) has the derivative 1 / (2 d s) by D. Where D
+    is 0 there is none, and g is taken as 0.
     """
     expect("...nm ...nd ...nd ...md ...md ...nm", ds=ds, q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev, s=s)
     xp, d = get_xp(ds), q_mean.shape[-1]
@@ -54,7 +54,7 @@ def wasserstein_scores_backward(
 
 
 def _points(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array) -> tuple[Array, Array]:
-    """[μ, σ] of queries and of keys, from the first key's: the distance between distributions is that of points.
+    """[μ, σ] of queries and of keys, less the first key's: distributions are as far apart as these points.
 
     Shapes: (..., n, d) twice, (..., m, d) twice -> (..., n, 2 d), (..., m, 2 d).
     """

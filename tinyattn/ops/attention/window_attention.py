@@ -1,12 +1,12 @@
 """Attention through a window: every query looks at its neighbours only (Beltagy et al. 2020, section 3.1).
 
-Full attention compares n queries with n keys. If a query may look back at no more than W tokens, all but n W of these
-pairs are masked, and need not be computed. The tokens are cut into chunks of c >= W - 1:
+Full attention compares n queries with n keys. If a query may look at only W tokens, all but n W of these pairs are
+masked, and need not be computed. The tokens are cut into chunks of c >= W - 1:
 
     queries of a chunk      the keys of this chunk and of the one before (not causal: and of the one after)
 
-so that all keys of a query are among 2 c (3 c) ones, and each chunk is an ordinary `attention` with a mask.
-That is n / c products of c queries with 2 c keys: time and memory grow with n W and not with n².
+So all keys of a query are among 2 c (not causal: 3 c), and each chunk is an ordinary `attention` with a mask. That is
+n / c products of c queries with 2 c keys: time and memory grow with n W and not with n².
 """
 
 import math
@@ -16,7 +16,7 @@ from ...backend import Array, get_xp
 from ..shapes import expect, expect_onto, transpose_last
 from .attention import attention, attention_backward
 
-CHUNK = 16      # at least so many queries a chunk: products of smaller matrices spend their time on being called
+CHUNK = 16      # least number of queries in a chunk: in products of smaller matrices the overhead of calls dominates
 
 
 def window_attention(
@@ -29,12 +29,9 @@ def window_attention(
     A window of n or more is full attention (causal or not).
 
     Shapes: q and k (..., n, d), v (..., n, e); `keys` (boolean, True = a real key, not padding) broadcasts to
-    (..., n); `keep` (boolean, from `keep_mask`) is (..., n, S), an entry for each query and distance: causal, S =
-    min(W, n), entry r is the key r tokens before; not causal, S = 2 min(W, n) - 1, entry 2 r is the key r before, and
-    2 r - 1 the key r after. S is not checked. -> out (..., n, e), weights (..., chunks, c, width) as `window_shape`
-    says, those before dropout: width is c for a single chunk, else 2 c, not causal 3 c. `window_weights` lays them out
-    as (..., n, n).
-    A query that may look at nothing gets zeros.
+    (..., n); `keep` (boolean, from `keep_mask`) is (..., n, S), with the S and the order of `distance_slots`; S is not
+    checked -> out (..., n, e), weights (..., chunks, c, width), the sizes of `window_shape`, before dropout.
+    `window_weights` makes them (..., n, n). A query that may look at nothing gets zeros.
     Raises ValueError for a window below 1 and for shapes that do not fit, TypeError for dtypes.
     """
     expect("...nd ...nd ...ne", q=q, k=k, v=v)
@@ -55,8 +52,8 @@ def window_attention_backward(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Gradients of `window_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
 
-    Each chunk runs `attention_backward`. The queries of two (three) chunks have looked at a key, so its gradients
-    from each of these are added. No mask is needed: hidden keys have weight 0.
+    Each chunk runs `attention_backward`. A key is read by the queries of two (not causal: three) chunks, and their
+    gradients are added. No mask is needed: hidden keys have weight 0.
     """
     expect("...ne ...nd ...nd ...ne ...zcw", dout=dout, q=q, k=k, v=v, weights=weights)
     n = q.shape[-2]
@@ -69,9 +66,9 @@ def window_attention_backward(
 
 
 def window_shape(n: int, window: int, causal: bool = True) -> tuple[int, int, int]:
-    """How `window_attention` cuts n tokens: -> chunks, queries a chunk, keys that each of these is compared with.
+    """The last three axes of `window_attention`'s weights: -> chunks, queries in a chunk c, keys of each query.
 
-    The last three axes of its weights. A single chunk has no neighbours.
+    The last is c for a single chunk, which has no neighbours, else 2 c, and 3 c if not causal.
     Raises ValueError for a window that is not a whole number of at least 1.
     """
     if not isinstance(window, Integral):
@@ -84,7 +81,7 @@ def window_shape(n: int, window: int, causal: bool = True) -> tuple[int, int, in
 
 
 def window_weights(weights: Array, n: int) -> Array:
-    """The weights of `window_attention` as those of `attention`, to look at: 0 outside of the window.
+    """The weights of `window_attention` in the shape of `attention`'s: 0 outside of the window.
 
     Shapes: weights (..., chunks, c, width), n the number of tokens -> (..., n, n).
     """
@@ -98,10 +95,10 @@ def window_weights(weights: Array, n: int) -> Array:
 
 
 def distance_slots(n: int, window: int, causal: bool = True) -> int:
-    """How many entries a query has in the `keep` of `window_attention`, one for each distance of a key.
+    """S, the number of entries that `keep` of `window_attention` has for a query: one for each distance of a key.
 
-    Entry r is the key r tokens before; not causal: entry 2 r the key r before, 2 r - 1 the key r after. What a query
-    drops then depends on the query and the distance, not on how many tokens there are.
+    Entry r is the key r tokens before. Not causal: entry 2 r is the key r before, 2 r - 1 the key r after. So dropout
+    depends on the query and the distance, and not on the number of tokens.
     """
     window = min(int(window), max(n, 1))
     return window if causal else 2 * window - 1
@@ -119,9 +116,9 @@ def laid_out(keep: Array | None, c: int, width: int, causal: bool) -> Array | No
 
 
 def _back(c: int, width: int, like: Array) -> Array:
-    """How far before a query of a chunk each of its keys stands, i - j. Shapes: -> (c, width)."""
+    """The distance i - j from each key of a chunk to each query. Shapes: -> (c, width)."""
     xp = get_xp(like)
-    first = 0 if width == c else -c                             # of the keys, from the chunk's first query
+    first = 0 if width == c else -c                             # the first key, counted from the first query
     return xp.arange(c)[:, None] - (xp.arange(width) + first)
 
 
@@ -132,7 +129,7 @@ def _band(c: int, width: int, window: int, causal: bool, like: Array) -> Array:
 
 
 def _real(keys: Array | None, n: int, c: int, width: int, like: Array) -> Array:
-    """Which keys are there: none beyond either end. Shapes: keys (..., n) or None -> (..., chunks, 1, width)."""
+    """Which keys are real, and not beyond either end. Shapes: keys (..., n) or None -> (..., chunks, 1, width)."""
     xp = get_xp(like)
     keys = xp.ones(n, dtype=bool) if keys is None else xp.broadcast_to(keys, (*keys.shape[:-1], n))
     return transpose_last(_around(_chunked(keys[..., None], c), width))
@@ -165,9 +162,9 @@ def _around(x: Array, width: int) -> Array:
 
 
 def _around_backward(g: Array, c: int) -> Array:
-    """A row's gradient is the sum of those of its copies: (..., chunks, width, d) -> (..., chunks, c, d).
+    """A row's gradient is the sum over its copies: (..., chunks, width, d) -> (..., chunks, c, d).
 
-    The next chunk has this one's rows before its rows, the previous chunk (not causal) has them after its rows.
+    A chunk's rows are also the first c rows of the next chunk, and (not causal) the last c rows of the previous one.
     """
     width = g.shape[-2]
     if width == c:

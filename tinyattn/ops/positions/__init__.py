@@ -1,1 +1,1 @@
-"""Positions: vectors that are added or turned, and terms of scores; one idea per file."""
+"""Positions: vectors added to tokens, rotations of queries and keys, and biases of scores; one idea per file."""

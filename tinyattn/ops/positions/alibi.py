@@ -7,9 +7,9 @@ from ..shapes import expect
 def alibi(n: int, m: int, heads: int, like: Array) -> Array:
     """bias_kij = -2^(-8k / h) |i - j|, for heads k = 1, ..., h.
 
-    Constants, added to the scores of query i and key j: nothing is learned, and sequences may become longer than any
-    that was trained on. The slopes fall from head to head by the same factor, to 1/256 in the last. (Where h is
-    not a power of 2, the authors' code takes other slopes between these; the paper's rule needs none.)
+    A constant, added to the score of query i and key j. Nothing is learned, so sequences may be longer than any in
+    training. The slopes fall from head to head by the same factor, to 1/256 in the last. (If h is not a power of 2, the
+    authors' code uses other slopes; here the paper's rule is used for every h.)
 
     Shapes: n queries, m keys -> (h, n, m), in the module and dtype of the array `like`.
     Raises ValueError for heads below 1, TypeError for a dtype other than float32 / float64.

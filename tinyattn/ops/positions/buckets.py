@@ -1,6 +1,6 @@
-"""Biases by bucket of distance: near distances have one each, far ones share (Raffel et al. 2020, section 2.1).
+"""Biases by bucket of distance: each near distance has a bucket, far ones share (Raffel et al. 2020, section 2.1).
 
-A number is learned for every bucket and head, and added to the score of each pair whose distance falls into it.
+A number is learned for every bucket and head, and added to the score of each pair whose distance is in the bucket.
 """
 
 import math
@@ -23,7 +23,7 @@ def bucket_bias(table: Array, buckets: Array) -> Array:
 def bucket_bias_backward(dbias: Array, table: Array, buckets: Array) -> Array:
     """dT_rk = Σ dbias_kij over pairs of bucket r.
 
-    It is the sum over all pairs that read the number. A table that several blocks share gets the sum of theirs.
+    The sum is over all pairs that read the number. If several blocks share a table, it gets the sum of their gradients.
     Shapes: dbias (h, n, m), table (R, h), buckets (n, m) -> dtable like table.
     """
     expect("hnm rh #nm", dbias=dbias, table=table, buckets=buckets)
@@ -35,11 +35,11 @@ def distance_buckets(
 ) -> Array:
     """b_ij = r for r < e, with r = i - j; and b_ij = e + floor((R - e) log(r / e) / log(F / e)) from there on.
 
-    Half of R = `buckets` are for the distances below e = R / 2, one each; the others grow by equal factors up to
-    F = `furthest`, and the last, R - 1, has all that is beyond. Causal: keys after the query, which nobody looks at,
-    are in bucket 0. Not causal: r = |i - j| and R / 2 stands for R, so that e = R / 4; R / 2 is added for keys after
-    the query. Halves are rounded down.
-    Logarithms are in float64, and one that ought to be a whole number is one.
+    Half of the R = `buckets` buckets have one distance each, those below e = R / 2. The others widen by equal factors
+    up to F = `furthest`, and the last, R - 1, has all distances from there on. Causal: keys after the query, which are
+    masked, are in bucket 0. Not causal: r = |i - j|, and each side has R / 2 buckets, so e = R / 4; keys after the
+    query have the upper R / 2. Halves are rounded down. Logarithms are in float64; 1e-9 is added, because rounding may
+    put an exact step just below its whole number.
 
     Shapes: n queries, m keys -> (n, m) integers, in the module of the array `like`.
     Raises ValueError for fewer buckets than 2 (not causal: 4), and a `furthest` that is not beyond e.
@@ -54,13 +54,13 @@ def distance_buckets(
 
 
 def sides(buckets: int, furthest: int, causal: bool) -> tuple[int, int]:
-    """How many buckets a side has, and how many of them hold one distance. Raises what `distance_buckets` raises."""
+    """The number of buckets of a side, and of those with one distance. Raises what `distance_buckets` raises."""
     least = 2 if causal else 4
     if buckets < least:
         raise ValueError(f"distance_buckets: buckets is {buckets}, expected at least {least}")
     side = buckets if causal else buckets // 2
     if furthest <= side // 2:
         raise ValueError(
-            f"distance_buckets: furthest is {furthest}, expected above {side // 2}: so many distances have one each"
+            f"distance_buckets: furthest is {furthest}, expected above {side // 2}, the number of one-distance buckets"
         )
     return side, side // 2

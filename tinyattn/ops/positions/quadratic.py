@@ -9,12 +9,12 @@ from ...backend import Array, get_xp
 def quadratic_bias(
     height: int, width: int, shifts: Sequence[tuple[float, float]], alpha: float, like: Array
 ) -> Array:
-    """bias_hij = -α |δ_ij - Δ_h|², with δ_ij the way from token i to token j on the grid.
+    """bias_hij = -α |δ_ij - Δ_h|², with δ_ij the step from token i to token j on the grid.
 
-    Tokens stand on a grid, row by row; shift Δ_h = (down, right) says where head h looks. With all scores 0 the weights
-    of query i are a Gaussian of variance 1 / (2 α) around its place plus Δ_h; as α grows they become 1 at the nearest
-    token, e^(-α) times as much at its neighbours. (Equation 9 of the paper, which learns α and Δ_h; here they are
-    constants. A term that is the same for all keys, |Δ_h|², is kept.)
+    Tokens are on a grid, row by row; shift Δ_h = (down, right) says where head h looks. With all scores 0 the weights
+    of query i are a Gaussian of variance 1 / (2 α) around its place plus Δ_h. As α grows, the nearest token's weight
+    becomes 1, and its neighbours have e^(-α) times as much. This is equation 9 of the paper, which learns α and Δ_h;
+    here they are constants. The term |Δ_h|², which is the same for all keys, is kept.
 
     Shapes: a grid of height · width = n tokens -> (heads, n, n), in the module and dtype of the array `like`.
     Raises ValueError without shifts, and for an α that is negative or not finite.

@@ -1,15 +1,15 @@
 """A vector for every distance, multiplied by queries or added to values (Shaw et al. 2018, equations 3 and 4).
 
-A vector for each pair would be n m d numbers. But there are 2 K + 1 vectors only, so every query meets each of
-them once, and the results, one per distance, are moved to where their pairs stand (the skew of Huang et al. 2018,
-section 3.4.1):
+A vector for each pair would take n m d numbers. But there are only 2 K + 1 vectors, so every query is multiplied by
+each of them once, and the products, one per distance, are moved to their keys (the skew of Huang et al. 2018, section
+3.4.1):
 
-    by distance    -2 -1  0  1  2        by key     0  1  2        row i is moved left by i: the flat array,
-    query 0         .  .  a  b  c                   a  b  c        cut into rows that are one number shorter,
-    query 1         .  d  e  f  .                   d  e  f        has each key in one column
+    by distance    -2 -1  0  1  2        by key     0  1  2        row i moves left by i: when the flat array
+    query 0         .  .  a  b  c                   a  b  c        is cut into rows one number shorter,
+    query 1         .  d  e  f  .                   d  e  f        each key has one column
     query 2         g  h  i  .  .                   g  h  i
 
-The two ops mirror each other: what one gathers by distance, the gradient of the other spreads.
+The backward of each op makes the move of the other.
 """
 
 from ...backend import Array, get_xp
@@ -65,21 +65,21 @@ def relative_values_backward(dout: Array, w: Array, a: Array) -> tuple[Array, Ar
 
 
 def _by_key(x: Array, m: int) -> Array:
-    """s_ij = x_ir: what stands by distance, moved to the keys. Shapes: (..., n, 2 K + 1) -> (..., n, m)."""
+    """s_ij = x_ir: from distances to keys. Shapes: (..., n, 2 K + 1) -> (..., n, m)."""
     xp, (*lead, n, rows) = get_xp(x), x.shape
     before, left, right = _reach(n, m, rows)
     parts = [
-        xp.repeat(x[..., :1], before - left, axis=-1),              # beyond K all have the last vector
+        xp.repeat(x[..., :1], before - left, axis=-1),              # distances beyond K share the last vector
         x[..., rows // 2 - left : rows // 2 + right + 1],
         xp.repeat(x[..., -1:], m - right, axis=-1),
     ]
     flat = xp.concatenate(parts, axis=-1).reshape(*lead, n * (before + 1 + m))
-    moved = flat[..., before : before + n * (before + m)]           # in every row one number less
+    moved = flat[..., before : before + n * (before + m)]           # rows one number shorter
     return moved.reshape(*lead, n, before + m)[..., :m]
 
 
 def _by_distance(x: Array, rows: int) -> Array:
-    """x_ir = Σ x_ij over keys of that distance: the mirror of `_by_key`. Shapes: (..., n, m) -> (..., n, 2 K + 1)."""
+    """x_ir = Σ x_ij over keys of that distance: `_by_key` transposed. Shapes: (..., n, m) -> (..., n, 2 K + 1)."""
     xp, (*lead, n, m) = get_xp(x), x.shape
     before, left, right = _reach(n, m, rows)
     moved, flat = (xp.zeros((*lead, *shape), dtype=x.dtype) for shape in ((n, before + m), (n * (before + 1 + m),)))

@@ -1,11 +1,13 @@
-"""Rotary positions, RoPE: queries and keys are turned by where they stand (Su et al. 2021, equations 14 to 16 and 34).
+"""Rotary positions, RoPE: queries and keys are rotated by their positions (Su et al. 2021, equations 14 to 16 and 34).
 
-The features of a head are taken in pairs, and pair i of a token at slot p is turned by the angle p ω_i, with
-ω_i = base^(-2i / d). A turn keeps lengths, and a query at slot p that meets a key at slot r sees the difference alone:
+The features of a head are taken in pairs, and pair i of a token at slot p is rotated by the angle p ω_i, with
+ω_i = base^(-2i / d). A rotation keeps lengths, and the score of a query at slot p and a key at slot r depends only on
+the difference:
 
     (R_p q) · (R_r k) = q · (R_pᵀ R_r k) = q · (R_{r-p} k)
 
-No parameters, nothing added to the scores; any attention will do, and a cache of turned keys stays valid.
+There are no parameters, and nothing is added to the scores. So it works with any attention, and a cache of rotated keys
+stays valid.
 """
 
 from typing import Any
@@ -20,8 +22,7 @@ def rotary(x: Array, cos: Array, sin: Array) -> Array:
 
     c and s are `cos` and `sin` of every token's angles, from `rotary_tables`. Pairs are neighbours, as in the paper.
 
-    Shapes: x (..., n, d), cos and sin onto (..., n, d/2) -> y like x. A table of one token is for all
-    tokens; else it has as many tokens as x.
+    Shapes: x (..., n, d), cos and sin onto (..., n, d/2) -> y like x.
     Raises ValueError for an odd d and for shapes that do not fit, TypeError for dtypes.
     """
     expect("...nd", x=x)
@@ -32,7 +33,7 @@ def rotary(x: Array, cos: Array, sin: Array) -> Array:
 def rotary_backward(dy: Array, cos: Array, sin: Array) -> Array:
     """dx_2i = c_i dy_2i + s_i dy_{2i+1}, dx_{2i+1} = -s_i dy_2i + c_i dy_{2i+1}.
 
-    y = R x gives dx = Rᵀ dy, and the transpose of a rotation is its inverse: the same turn, the other way round.
+    y = R x gives dx = Rᵀ dy, and the transpose of a rotation is the rotation by the negative angle.
     c and s are constants. Shapes: as in `rotary`, and dy like y -> dx like x.
     """
     expect("...nd", dy=dy)
@@ -45,10 +46,9 @@ def rotary_tables(
 ) -> tuple[Array, Array]:
     """c_i = cos(p ω_i), s_i = sin(p ω_i), with ω_i = base^(-2i / d).
 
-    `speeds` stand in the place of ω, as those of `rotary_speeds` for longer texts; `base` is then not read.
-
-    Angles in float64, then cast: far from the start a float32 angle is of no use. Sequences that continue from a
-    cache have slots that do not begin at 0; equal distances score alike wherever they are.
+    If `speeds` are given, e.g. by `rotary_speeds` for longer texts, they replace ω, and `base` is not read.
+    Angles are computed in float64, as float32 loses the digits of large ones. Sequences that continue from a cache
+    have slots that do not begin at 0.
     Shapes: slots (...) of any integer dtype, d the width of a head, speeds (d/2,) in float64 -> cos and sin
     (..., d/2) in `dtype`.
     Raises ValueError for an odd d, a base that is not positive and speeds of another shape, TypeError for slots that

@@ -1,20 +1,19 @@
 """Speeds of rotary positions for texts that are longer than those a model was trained on.
 
-In L tokens, the trained length, pair i turns r_i = L ω_i / 2π times. Fast pairs have turned through every angle; a pair
-with r_i < 1 has not, and beyond token L its angles are new to the model. To read s L tokens, either all angles are
-squeezed into those that training showed, or those of the slow pairs alone:
+In L tokens, the trained length, pair i turns r_i = L ω_i / 2π times. Pairs with r_i > 1 have turned through every
+angle in training. Pairs with r_i < 1 have not, and beyond token L their angles are new to the model. To read s L
+tokens, either all pairs are slowed down, or only the slow ones:
 
-    linear    ω'_i = ω_i / s                              as if tokens stood at p / s (Chen et al. 2023)
-    ntk       ω'_i = ω_i s^(-i / (d/2 - 1))               the fastest stays, the slowest slows by s
+    linear    ω'_i = ω_i / s                              as if tokens were at p / s (Chen et al. 2023)
+    ntk       ω'_i = ω_i s^(-i / (d/2 - 1))               the fastest pair keeps its speed, the slowest is slowed by s
     llama3    ω'_i = γ_i ω_i + (1 - γ_i) ω_i / s          γ_i = clip((r_i - slow) / (fast - slow), 0, 1)
-    yarn      the same, with γ_i a ramp in i, not in r_i
+    yarn      the same with another γ_i, linear in i and not in r_i
 
-Linear squeezes neighbours together too, which only fast pairs tell apart. "ntk" is plain rotary positions with the
-base b s^(d / (d - 2)) (Peng et al. 2023, section 3.1). The last two leave pairs of more than `fast` turns alone. Their
-γ by turns is that of section 3.2 (NTK-by-parts), and Llama 3.1's code computes it, with fast = 4. YaRN's released code
-computes another γ, 1 up to the pair that turns `fast` times, rounded down, and 0 from the one that turns `slow` times,
-rounded up, and weights in its form were trained with that. As r_i falls by one factor from pair to pair, the pair that
-turns r times is i = -(d/2) ln(2π r / L) / ln b.
+"linear" also slows the fast pairs, which alone tell neighbours apart. "ntk" is plain rotary positions with the base
+b s^(d / (d - 2)) (Peng et al. 2023, section 3.1). The last two do not change pairs of more than `fast` turns. The γ of
+"llama3" is that of Peng et al., section 3.2 (NTK-by-parts); Llama 3.1's code has fast = 4. The γ of "yarn" is that of
+YaRN's released code, with which YaRN's weights were trained: 1 up to the pair of `fast` turns, rounded down, and 0 from
+the pair of `slow` turns, rounded up. The pair of r turns is i = -(d/2) ln(2π r / L) / ln b.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Sinusoidal positions: a clock with a hand for every pair of features (Vaswani et al. 2017, section 3.5).
+"""Sinusoidal positions: sines and cosines of angles that grow with the position (Vaswani et al. 2017, section 3.5).
 
-Hand i of a token at slot p stands at the angle p ω_i, with speeds ω_i = base^(-2i / D) from one radian a token down to
-about one in `base` tokens. Its sine and cosine are two features. A step of δ turns hand i by δ ω_i, for every p:
+A pair of features of a token at slot p is the sine and the cosine of the angle p ω_i. The speeds ω_i = base^(-2i / D)
+fall from one radian per token to about one per `base` tokens. A step of δ rotates pair i by δ ω_i, for every p:
 
     PE(p + δ) = R(δ) PE(p), with R(δ) a rotation of each pair;   so   PE(p) · PE(r) depends on p - r alone
 """
@@ -15,7 +15,7 @@ from ..shapes import expect
 def sinusoids(slots: Array, dim: int, dtype: Any, base: float = 10000.0) -> Array:
     """PE_2i = sin(p ω_i), PE_{2i+1} = cos(p ω_i), with ω_i = base^(-2i / D).
 
-    They are constants, made in float64, whatever the dtype: in float32 the angle of slot 100,000 has an error of 0.004.
+    Angles are computed in float64 for every dtype: in float32 the angle of slot 100,000 has an error of 0.004.
     An odd dim lacks the last cosine.
     Shapes: slots (...) of any integer dtype, dim D -> (..., D) in `dtype`.
     Raises ValueError for dim below 0 and a base that is not positive, TypeError for slots that are no integers,

@@ -1,1 +1,1 @@
-"""States that are carried from token to token."""
+"""Recurrences: ops that carry a state from token to token."""

@@ -1,17 +1,17 @@
 """A first-order linear recurrence, as a scan whose brackets may be set in any way (Blelloch 1990, section 1.4).
 
-One token is a map of the state, h -> a h + b. Two in a row are a map of the same kind,
+A token is a map of the state, h -> a h + b. Two in a row are a map of the same kind,
 
     (a, b) ∘ (a', b') = (a a', a' b + b')        first a and b, then a' and b'
 
-and ∘ is associative: what n tokens do may be computed from left to right, in chunks, or in a tree (Gu & Dao 2023,
-section 3.3.2). For n tokens, n a power of 4; a step is all combinations that need only earlier steps:
+and ∘ is associative, so the map of n tokens may be computed from left to right, in chunks, or in a tree (Gu & Dao 2023,
+section 3.3.2). For n a power of 4, where a step is all combinations that need only earlier steps:
 
     form          steps             combinations
     sequential    n - 1             n - 1
     chunked       2 √n - 2          2 n - 2 √n              √n chunks side by side, each of √n tokens
-    doubling      log₂ n            n log₂ n - n + 1        each token takes in those up to 1, 2, 4, .. before it
-    tree          2 log₂ n - 2      2 n - 2 - log₂ n        pairs, a scan of those, and what lies between
+    doubling      log₂ n            n log₂ n - n + 1        each token is combined with the one 1, 2, 4, .. before it
+    tree          2 log₂ n - 2      2 n - 2 - log₂ n        a scan of the pairs, then the tokens between
 
 Doubling is Hillis & Steele's (1986), the tree Blelloch's.
 """
@@ -46,7 +46,7 @@ def associative_scan_backward(
     """da_t = G_t ⊙ h_{t-1}, and db_t = G_t, with G_t = dh_t + a_{t+1} ⊙ G_{t+1}.
 
     Shapes: as in `associative_scan`, and dh like h -> da, db, dh0 = a_1 ⊙ G_1 (None where h0 is).
-    All that comes back to h_t is again a scan, from the last token to the first, of decays that stand one token later.
+    G_t, the whole gradient of h_t, is again a scan, from the last token to the first, with the decay of the next token.
     """
     expect("...nd ...nd ...nd ...d", dh=dh, a=a, h=h, h0=h0)
     xp, n = get_xp(a), a.shape[-2]
@@ -60,7 +60,7 @@ def associative_scan_backward(
 
 
 def _begun(a: Array, b: Array, h0: Array | None) -> Array:
-    """b with what h0 adds to the first token: after that the state before is 0."""
+    """b with a h0 added at the first token, so that the scan begins with a state of 0."""
     if h0 is None:
         return b
     return get_xp(b).concatenate([b[..., :1, :] + a[..., :1, :] * h0[..., None, :], b[..., 1:, :]], axis=-2)
@@ -79,7 +79,7 @@ def _sequential(a: Array, b: Array) -> Array:
 
 
 def _chunked(a: Array, b: Array) -> Array:
-    """√n chunks side by side, each from a state of 0, with `left`, the product of its a; then these are chained."""
+    """√n chunks side by side, each from a state of 0; then each adds the last state before it, times `left`."""
     xp, (*lead, n, d) = get_xp(b), b.shape
     length = math.isqrt(n)
     chunks = n // length
@@ -99,7 +99,7 @@ def _chunked(a: Array, b: Array) -> Array:
 
 
 def _doubling(a: Array, b: Array) -> Array:
-    """After the step of width w each token stands for itself and up to 2 w - 1 before it."""
+    """After the step of width w each token is the combination of itself and up to 2 w - 1 before it."""
     a, b, w = a.copy(), b.copy(), 1
     while w < a.shape[-2]:
         b[..., w:, :] += a[..., w:, :] * b[..., :-w, :]
@@ -109,7 +109,7 @@ def _doubling(a: Array, b: Array) -> Array:
 
 
 def _tree(a: Array, b: Array) -> Array:
-    """Scan the pairs, half as many: the odd tokens have their states then, and each even one is one step further."""
+    """The scan of the n / 2 pairs gives the states of the odd tokens; the even ones are one step from these."""
     if a.shape[-2] == 1:
         return b.copy()
     pairs = a.shape[-2] // 2 * 2

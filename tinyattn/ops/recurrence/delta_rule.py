@@ -1,14 +1,14 @@
-"""The gated delta rule: a state that replaces what it holds under a key (Yang, Kautz & Hatamizadeh 2025).
+"""The gated delta rule: a state in which a token replaces the value of its key (Yang, Kautz & Hatamizadeh 2025).
 
-Linear attention adds kᵀ v to its state S for every token; what it reads under a key is a sum of all that was written
-under similar ones. The delta rule (Widrow & Hoff 1960; as attention Schlag et al. 2021) first reads what is there, and
-writes the difference; a decay exp(a) forgets:
+Linear attention adds kᵀ v to its state S for every token, so a key reads the sum of all values under similar keys. The
+delta rule (Widrow & Hoff 1960; as attention Schlag et al. 2021) first reads the key's value, and adds the difference;
+a decay exp(a) forgets:
 
     S_t = S' + β_t k_tᵀ (v_t - k_t S')            S' = exp(a_t) S_{t-1}            y_t = q_t S_t
 
-With |k| = 1 and β = 1 the state holds v_t exactly under k_t, whatever was there; under orthogonal keys all is as
-it was. β = 0 writes nothing. A token is a step of gradient descent, of rate β, on |k S - v|² / 2. For |k| = 1 the part
-of S along k is multiplied by 1 - β, which is negative for β between 1 and 2 (Grazzi et al. 2025).
+With |k| = 1 and β = 1, k_t S_t is v_t, and the values of orthogonal keys are unchanged. β = 0 writes nothing. A token
+is a step of gradient descent, of rate β, on |k S - v|² / 2. For |k| = 1 the part of S along k is multiplied by 1 - β,
+which is negative for β between 1 and 2 (Grazzi et al. 2025).
 """
 
 import math
@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 from ...backend import Array, get_xp
 from ..shapes import expect, row_sum, transpose_last
 
-CHUNK = 16              # a chunk of L tokens takes L steps, n / L chunks take as many: least where L is near √n
+CHUNK = 16              # L steps within chunks of L tokens, and n / L over chunks: fewest for an L near √n
 
 
 class DeltaStates(NamedTuple):
-    """What a backward needs of M sequences in C chunks of L tokens, and where what follows goes on."""
+    """What the backward needs, for M sequences in C chunks of L tokens, and the last state, for later tokens."""
 
-    written: Array                     # (M, C, L, d): u_t, of which each token adds kᵀ u
+    written: Array                     # (M, C, L, d): u_t; token t adds k_tᵀ u_t to the state
     begun: Array                       # (M, C, N, d): the state before each chunk
     last: Array                        # (..., N, d)
 
 
 class _Pairs(NamedTuple):
-    """What tokens of a chunk are to one another, (M, C, L, L), and to the states at its ends, (M, C, L, 1)."""
+    """Factors between tokens of a chunk, (M, C, L, L), and between tokens and the chunk's ends, (M, C, L, 1)."""
 
     decay: Array                       # D_tj = exp(a_{j+1} + ... + a_t) for j <= t, else 0
     keys: Array                        # k_t · k_j, below the diagonal
@@ -45,17 +45,17 @@ def delta_rule(
 ) -> tuple[Array, DeltaStates]:
     """y_t = q_t S_t, with S_t = S' + β_t k_tᵀ (v_t - k_t S') and S' = exp(a_t) S_{t-1}.
 
-    Token after token is chunk = 1. A chunk of L tokens goes at once, by products of matrices (the WY form of products
-    of I - β kᵀ k, Yang et al. 2024, with decays): u_t = β_t (v_t - k_t S') is what token t adds under its key, so that
-    within a chunk that begins with S
+    With chunk = 1 this runs token by token. A chunk of L tokens is computed at once, by products of matrices (the WY
+    form of products of I - β kᵀ k, Yang et al. 2024, with decays). Token t adds k_tᵀ u_t to the state, with
+    u_t = β_t (v_t - k_t S'). So within a chunk that begins with S
 
         S_t = since_t S + Σ_{j <= t} D_tj k_jᵀ u_j            D_tj = exp(a_{j+1} + ... + a_t)
         u_t = β_t (v_t - since_t k_t S - Σ_{j < t} D_tj (k_t · k_j) u_j)
 
-    The second line is (I + A) U = β (V - since K S), a triangular system with A_tj = β_t D_tj (k_t · k_j) below the
-    diagonal. Its inverse T is computed for all chunks at once; then states go from chunk to chunk, and
-    Y = since Q S + (D ⊙ Q Kᵀ) U: linear attention of what was written. A chunk of all n tokens is a matrix times V
-    (`delta_matrix`).
+    with since_t = exp(a_1 + ... + a_t). The second line is (I + A) U = β (V - since K S), a triangular system with
+    A_tj = β_t D_tj (k_t · k_j) below the diagonal. T = (I + A)⁻¹ is computed for all chunks at once. Then states are
+    passed from chunk to chunk, and Y = since Q S + (D ⊙ Q Kᵀ) U, linear attention with the values U. A chunk of all n
+    tokens is a matrix times V (`delta_matrix`).
 
     Shapes: q and k (..., n, N), v (..., n, d), beta (..., n), a (..., n), at most 0, or None for no decay,
     S0 (..., N, d) or None for zeros -> y (..., n, d), states: `DeltaStates`.
@@ -88,21 +88,19 @@ def delta_rule_backward(
     """dV = β ⊙ W, with W = Tᵀ dU and dU = (D ⊙ Q Kᵀ)ᵀ dY + (e ⊙ K) dS_end.
 
     Shapes: as in `delta_rule`, and dy like y -> dq, dk, dv, dbeta, da, dS0 (None where a and S0 are).
-    These are of one chunk, of which e_t = until_t is what the chunk's end has left of token t. Chunk after chunk, from
-    the last: R = V - since K S is what stands beside β in (I + A) U = β R, so that W is the gradient of β R, dR = β W
-    and dA = -W Uᵀ below the diagonal. dS_end comes from the next chunk, and
+    These equations are for one chunk, where e_t = until_t is the decay from token t to the chunk's end. The forward
+    has (I + A) U = β R with R = V - since K S. So W is the gradient of β R, dR = β W and dA = -W Uᵀ below the diagonal.
+    dS_end comes from the next chunk, and the chunk before receives
 
         dS = left dS_end + (since Q)ᵀ dY - (since K)ᵀ dR
 
-    goes on to the one before. All else is computed for all chunks at once. With E = β D ⊙ dA and F = D ⊙ dY Uᵀ, the
-    gradients of K Kᵀ and Q Kᵀ:
+    All else is computed for all chunks at once. With E = β D ⊙ dA and F = D ⊙ dY Uᵀ, the gradients of K Kᵀ and Q Kᵀ:
 
         dQ = F K + since dY Sᵀ        dK = Fᵀ Q + (E + Eᵀ) K + until U dS_endᵀ - since dR Sᵀ
         dβ_t = w_t · R_t + Σ_j dA_tj D_tj (k_t · k_j)
 
-    A decay exp(a_t) multiplies since of t and all later tokens, until of all earlier ones, and D of every pair that it
-    stands between. So the exponent since_t = exp(g_t), with D_tj = exp(g_t - g_j) and until_t = exp(g_L - g_t), has as
-    its gradient the products that contain g_t less those that contain -g_t, and da_t is the sum of dg from t on.
+    With g_t = a_1 + ... + a_t, since_t = exp(g_t), D_tj = exp(g_t - g_j) and until_t = exp(g_L - g_t). So dg_t is the
+    sum of the products whose exponent has g_t, less those with -g_t, and da_t is the sum of dg from t on.
     """
     expect("...nd ...nm ...nm ...nd ...n ...n ...md", dy=dy, q=q, k=k, v=v, beta=beta, a=a, S0=S0)
     xp, n = get_xp(q), v.shape[-2]
@@ -131,7 +129,7 @@ def delta_rule_backward(
         dg = row_sum(X) - row_sum(transpose_last(X)) + since * row_sum(q_ * of_query - k_ * of_key) - ended
         whole = xp.sum(ended, axis=-2, keepdims=True) + pairs.left * xp.sum(S * dend, axis=(-2, -1), keepdims=True)
         later = xp.flip(xp.cumsum(xp.flip(dg, axis=-2), axis=-2), axis=-2)
-        da = _joined(later + whole, (*a.shape, 1))[..., 0]      # g_L is a sum of them all
+        da = _joined(later + whole, (*a.shape, 1))[..., 0]      # whole: dg_L, as every a is in g_L
     dbeta = _joined(dbeta, (*beta.shape, 1))[..., 0]
     dS0 = None if S0 is None else back.reshape(S0.shape)
     return _joined(dq, q.shape), _joined(dk, k.shape), _joined(dR, v.shape), dbeta, da, dS0
@@ -157,7 +155,7 @@ def _pairs(q: Array, k: Array, beta: Array, a: Array | None) -> _Pairs:
     xp, L = get_xp(k), k.shape[-2]
     seen: Any = xp.tril(xp.ones((L, L), dtype=k.dtype))
     g = xp.zeros_like(beta) if a is None else xp.cumsum(a, axis=-2)
-    decay = seen * xp.exp(seen * (g - transpose_last(g)))      # of later tokens exp(0), and not of a large number
+    decay = seen * xp.exp(seen * (g - transpose_last(g)))      # for later tokens exp(0), which cannot overflow
     end = g[..., -1:, :]
     keys = xp.tril(k @ transpose_last(k), -1)
     since, until, left = xp.exp(g), xp.exp(end - g), xp.exp(end)

@@ -8,15 +8,17 @@ from .time import time_first, time_last
 def gru(
     x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    """h_t = (1 - z_t) ⊙ n_t + z_t ⊙ h_{t-1}: how much of its state a token keeps, z, and what comes in its place, n.
+    """h_t = (1 - z_t) ⊙ n_t + z_t ⊙ h_{t-1}.
+
+    z_t is the share of the state that is kept, and n_t replaces the rest.
 
         r_t = σ(x_t W_r + b_r + h_{t-1} U_r + c_r)              the reset gate
         z_t = σ(x_t W_z + b_z + h_{t-1} U_z + c_z)              the update gate
         n_t = tanh(x_t W_n + b_n + r_t ⊙ (h_{t-1} U_n + c_n))   the candidate
 
-    W, U, b and c hold the columns of r, z and n side by side. In Cho's original r acts before the product, (r ⊙ h) U_n;
-    after it, as in PyTorch and here, all three products of h are one. All products of x are one as well, made
-    beforehand: the loop over time computes only what depends on the state.
+    W, U, b and c hold the columns of r, z and n side by side. In Cho's original r acts before the product: (r ⊙ h) U_n.
+    Here, as in PyTorch, it acts after it, so that the three products of h are one. Those of x are one, too, computed
+    before the loop over time.
 
     Shapes: x (..., n, i), W (i, 3 H), U (H, 3 H), b and c (3 H,), h0 (..., H) or None for zeros
     -> h (..., n, H), gates (..., n, 3 H): r, z and n, recalled (..., n, H): h_{t-1} U_n + c_n.
@@ -54,7 +56,7 @@ def gru_backward(
 ) -> tuple[Array, Array, Array, Array, Array, Array | None]:
     """Gradients of `gru`, through time. Shapes: as there, and dh like h -> dx, dW, dU, db, dc, dh0 (None where h0 is).
 
-    Let g be all that comes back to h_t, from the loss and from the state after it. The forward's last line gives
+    Let g be the whole gradient of h_t, from the loss and from the next state. The forward's last line gives
     dz = g ⊙ (h_{t-1} - n) and dn = g ⊙ (1 - z). With σ' = σ (1 - σ) and tanh' = 1 - tanh², the arguments u of the
     three functions have the gradients
 
@@ -62,9 +64,9 @@ def gru_backward(
         du_z = g ⊙ (h_{t-1} - n) z (1 - z)
         du_r = du_n ⊙ recalled r (1 - r)
 
-    Each is g times a number known before g is; these numbers are computed for all times at once. Along time, from
-    the last token to the first, g_{t-1} = dh_{t-1} + g_t ⊙ z_t + [du_r, du_z, r ⊙ du_n] Uᵀ, and all other
-    gradients are products over all tokens of all times, after that.
+    The factors beside g do not depend on it, and are computed for all times at once. The loop, from the last token to
+    the first, computes g_{t-1} = dh_{t-1} + g_t ⊙ z_t + [du_r, du_z, r ⊙ du_n] Uᵀ. All other gradients are products
+    over all tokens, after the loop.
     """
     expect("...nh ...ni io ho ...nh ...no ...nh ...h",
            dh=dh, x=x, W=W, U=U, h=h, gates=gates, recalled=recalled, h0=h0)  # fmt: skip
@@ -75,7 +77,7 @@ def gru_backward(
     first = xp.zeros((1, N, H), dtype=h.dtype) if h0 is None else h0.reshape(1, N, H)
     before = xp.concatenate([first, h[:-1]])[:n]                # (n, N, H): the states that were multiplied by U
     to_new = (1 - z) * (1 - new * new)
-    du = xp.empty((n, N, 3, H), dtype=h.dtype)                  # each gate's factor of g; then times g
+    du = xp.empty((n, N, 3, H), dtype=h.dtype)                  # first the factors beside g, in the loop du
     du[:, :, 0] = to_new * recalled * (r * (1 - r))
     du[:, :, 1] = (before - new) * (z * (1 - z))
     du[:, :, 2] = to_new * r
@@ -90,7 +92,7 @@ def gru_backward(
     du = du.reshape(n * N, 3 * H)
     dU = before.reshape(n * N, H).T @ du
     dc = column_sum(du)
-    du[:, 2 * H :] = (g_all * to_new).reshape(n * N, H)         # x W_n is not behind r
+    du[:, 2 * H :] = (g_all * to_new).reshape(n * N, H)         # r does not multiply x W_n
     dW = x.reshape(n * N, i).T @ du
     dx = (du @ W.T).reshape(n, N, i)
     return time_last(dx, lead), dW, dU, column_sum(du), dc, None if h0 is None else back.reshape(h0.shape)

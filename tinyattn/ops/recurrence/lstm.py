@@ -10,14 +10,14 @@ def lstm(
 ) -> tuple[Array, Array, Array]:
     """h_t = o_t ⊙ tanh(c_t), with c_t = f_t ⊙ c_{t-1} + i_t ⊙ g_t.
 
-    The cell c keeps, and h is what it shows.
+    The cell c is the memory, and h the output.
 
         i_t, f_t, o_t = σ(x_t W + h_{t-1} U + b)                the input, forget and output gates
         g_t = tanh(x_t W + h_{t-1} U + b)                       the candidate, with separate columns
 
     W, U and b hold the columns of i, f, o and g side by side. Without f nothing is forgotten, c_t = c_{t-1} +
-    i_t ⊙ g_t: the form of 1997, whose cell passes its gradient on unchanged. The forget gate is by Gers, Schmidhuber
-    & Cummins (2000).
+    i_t ⊙ g_t: the form of 1997, in which the gradient passes from cell to cell unchanged. The forget gate is by Gers,
+    Schmidhuber & Cummins (2000).
 
     Shapes: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), or 3 H without forget gate, h0 and c0 (..., H) or None
     for zeros -> h (..., n, H), c (..., n, H), gates (..., n, 4 H or 3 H): i, f, o and g.
@@ -56,13 +56,14 @@ def lstm_backward(
 
     Shapes: as in `lstm`, dh like h, and dc like c, None where nothing else reads the cells
     -> dx, dW, dU, db, dh0, dc0 (None where h0 and c0 are).
-    s_t is all that comes back to h_t = o ⊙ tanh(c), and k_t to c_t. The cell hands its gradient on by f alone, without
-    a matrix: with f near 1 it neither vanishes nor explodes. The arguments u of the four functions receive
+    s_t is the whole gradient of h_t = o ⊙ tanh(c), and k_t that of c_t. From cell to cell the gradient is multiplied by
+    f alone, and by no matrix: with f near 1 it neither vanishes nor explodes. The arguments u of the four functions
+    receive
 
         du_i = k ⊙ g i (1 - i)         du_f = k ⊙ c_{t-1} f (1 - f)
         du_g = k ⊙ i (1 - g²)          du_o = s ⊙ tanh(c) o (1 - o)
 
-    Each is k_t or s_t times numbers that are known before: these numbers are computed for all times at once.
+    The factors beside k_t and s_t do not depend on them, and are computed for all times at once.
     """
     expect("...nh ...ni io ho ...nh ...nh ...no ...h ...h ...nh",
            dh=dh, x=x, W=W, U=U, h=h, c=c, gates=gates, h0=h0, c0=c0, dc=dc)  # fmt: skip
@@ -78,7 +79,7 @@ def lstm_backward(
     forgets = columns == 4 * H
     tanh_c = xp.tanh(c)
     shown = o * (1 - tanh_c * tanh_c)
-    du = xp.empty((n, N, columns // H, H), dtype=h.dtype)       # each gate's factor of k, or of s; then times it
+    du = xp.empty((n, N, columns // H, H), dtype=h.dtype)       # first the factors beside k and s, in the loop du
     du[:, :, 0] = g * (i * (1 - i))
     du[:, :, -2] = tanh_c * (o * (1 - o))
     du[:, :, -1] = i * (1 - g * g)

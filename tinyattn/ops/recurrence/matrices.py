@@ -1,8 +1,7 @@
 """The matrices of recurrences, for inspection: y = M x without a state, and with n² numbers per channel.
 
-A recurrence that is linear in its values is a lower triangular matrix of tokens by tokens, which is not formed: entry
-(t, j) says how much output t holds of token j. `wkv_weights` and `scan_matrix` make it, beside attention's weights and
-those of `linear_weights`, and `delta_matrix` the third form of the delta rule.
+A recurrence that is linear in its values is a product with a lower triangular matrix, which it never forms: entry
+(t, j) is the weight of token j in output t, like an attention weight.
 """
 
 from ...backend import Array, get_xp
@@ -34,8 +33,8 @@ def scan_matrix(delta: Array, A: Array, B: Array, C: Array, D: Array, exact: boo
     """M_tj = Σ_N C_t exp((Δ_{j+1} + .. + Δ_t) A) Δ_j B_j + D [j = t].
 
     The matrix of `selective_scan` from a state of zeros, channel by channel: y_t = Σ_j M_tj x_j over j <= t. Its
-    entries may be negative, and its rows have no sum in particular. With `exact` the input is held, and
-    (exp(Δ_j A) - 1) / A stands for Δ_j. Row after row: what a token wrote decays, and the next token writes.
+    entries may be negative, and its rows need not sum to 1. With `exact`, (exp(Δ_j A) - 1) / A replaces Δ_j. Row after
+    row is computed: what earlier tokens wrote decays, and the next token writes.
     Shapes: delta (..., n, d), A (N, d), B and C (..., n, N), D (d,) -> M (..., d, n, n).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     Source: Gu & Dao (2023), equations 2 to 4.
@@ -62,7 +61,7 @@ def delta_matrix(q: Array, k: Array, beta: Array, a: Array | None = None) -> Arr
     """M_tj = β_j q_t P_t ... P_{j+1} k_jᵀ, with P_i = exp(a_i) (I - β_i k_iᵀ k_i).
 
     The matrix of `delta_rule` from a state of zeros, for all columns of v: y_t = Σ_j M_tj v_j over j <= t. Row after
-    row: what is left of earlier tokens' keys decays and loses its part along the new key, and the token writes its.
+    row is computed: the earlier tokens' keys decay and lose their part along the new key, which is then added.
     Shapes: q and k (..., n, N), beta (..., n), a (..., n) or None for no decay -> M (..., n, n).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     Source: Yang et al. (2024); Yang, Kautz & Hatamizadeh (2025).

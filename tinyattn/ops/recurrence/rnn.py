@@ -1,4 +1,4 @@
-"""The simple recurrent network: the state is the last state and the token, added and squashed (Elman 1990)."""
+"""The simple recurrent network: the state is tanh of maps of the last state and the token, added (Elman 1990)."""
 
 from ...backend import Array, get_xp
 from ..shapes import column_sum, expect
@@ -30,8 +30,8 @@ def rnn_backward(
     """du_t = g_t ⊙ (1 - h_t²), with g_t = dh_t + du_{t+1} Uᵀ, and dx_t = du_t Wᵀ.
 
     Shapes: as in `rnn`, and dh like h -> dx, dW, dU, db, dh0 (None where h0 is).
-    g_t is all that comes back to h_t, from the loss and from the state after it, and du_t to tanh's argument. Over
-    k steps g is multiplied k times by diag(1 - h²) Uᵀ: it vanishes, or explodes, as a power (Bengio et al. 1994).
+    g_t is the whole gradient of h_t, from the loss and from the next state, and du_t that of tanh's argument. Over k
+    steps g is multiplied k times by diag(1 - h²) Uᵀ: it vanishes or explodes exponentially (Bengio et al. 1994).
     """
     expect("...nh ...ni ih hh ...nh ...h", dh=dh, x=x, W=W, U=U, h=h, h0=h0)
     xp, (*lead, n, i), H = get_xp(x), x.shape, U.shape[0]

@@ -8,17 +8,17 @@ from ...backend import Array, get_xp, is_numpy
 from ..shapes import column_sum, expect
 from .time import spans, steps_first, steps_last
 
-ON_HOST = (1 << 14, 1 << 19)       # numbers a step, and a piece, which stays in cache
+ON_HOST = (1 << 14, 1 << 19)       # numbers per step, and per piece, which stays in cache
 ON_DEVICE = (1 << 17, 1 << 30)     # every call is a launch, and nothing stays in cache
 NEAR = 0.1              # below it, φ' by its series, of eleven terms: exact to rounding in float64
 
 
 class ScanStates(NamedTuple):
-    """All states of a scan, and exp(Δ A): for each piece (tokens a chunk, chunks, sequences, N, d)."""
+    """All states of a scan, and exp(Δ A): for each piece (tokens per chunk, chunks, sequences, N, d)."""
 
     pieces: list[Array]
     decays: list[Array]
-    last: Array                        # (..., N, d): where a scan of what follows begins
+    last: Array                        # (..., N, d): h0 of later tokens
 
     def by_token(self) -> Array:
         """The state h_t of every token, in order: (..., n, N, d)."""
@@ -34,15 +34,16 @@ def selective_scan(
 ) -> tuple[Array, ScanStates]:
     """y_t = C_t h_t + D ⊙ x_t, with h_t = exp(Δ_t A) ⊙ h_{t-1} + B_tᵀ (Δ_t ⊙ x_t).
 
-    Every channel of x has N states. Δ_t says how long the token lasts: with Δ = 0 the state stays as it is; with a
-    large one, where A is negative, nothing of it is left, and the token is written in. B_t is a key, C_t a query and
-    Δ x a value: without the decay, h would be the sum of kᵀ v of linear attention. The differential equation
-    h' = A h + B x, with x held for a time Δ, has this decay exactly, and φ(Δ A) ⊙ B_tᵀ (Δ_t ⊙ x_t) as its input, with
-    φ(z) = (exp(z) - 1) / z: `exact`, the paper's equation 4. The paper's code has 1 for φ, as here without `exact`.
+    Every channel of x has N states. Δ_t is the duration of a token: with Δ = 0 the state does not change; with a large
+    Δ and a negative A the old state is forgotten, and the token is written. B_t acts as a key, C_t as a query and Δ x
+    as a value: without the decay, h would be linear attention's sum of kᵀ v. The differential equation h' = A h + B x,
+    with a constant x for a time Δ, has this decay, and the input φ(Δ A) ⊙ B_tᵀ (Δ_t ⊙ x_t) with
+    φ(z) = (exp(z) - 1) / z. That is `exact`, the paper's equation 4. Without `exact`, φ is 1, as in the paper's code.
 
-    A long sequence goes in pieces, and a piece as chunks side by side: each chunk's last state is computed from a state
-    of zeros; these are chained; then each chunk runs from its true first state. Everything but the recurrence is
-    computed for a whole piece at once. All states are kept, and their decays: 2 n N d numbers.
+    A long sequence is computed in pieces, and a piece as chunks side by side. First each chunk is computed from a state
+    of zeros. From its last states follows the true first state of each chunk, and each is computed again from that.
+    Everything but the recurrence is computed for a whole piece at once. All states are kept, and their decays: 2 n N d
+    numbers.
 
     Shapes: x and delta (..., n, d), A (N, d), B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros
     -> y (..., n, d), states: `ScanStates`.
@@ -63,7 +64,7 @@ def selective_scan(
         read = xp.empty_like(cut[0])
         for p in range(count):
             delta_, written, B_, C_ = (a[p] for a in cut)
-            z, h = _outer(A, delta_), _products(B_, written)    # h: what each token writes, so far
+            z, h = _outer(A, delta_), _products(B_, written)    # h: first what each token writes, later the states
             if exact:
                 h *= _phi(z)
             decay = xp.exp(z, out=z)
@@ -75,7 +76,7 @@ def selective_scan(
                     ended *= decay[t, :-1]
                     ended += h[t, :-1]
                 _chain(begun, left[p, :-1], ended)
-            for t in range(length):                             # into memory that is in cache, and from there
+            for t in range(length):                             # `begun` holds the product, as it stays in cache
                 h[t] += xp.multiply(decay[t], h[t - 1] if t else begun, out=begun)
             xp.matmul(C_[..., None, :], h, out=read[p][..., None, :])
             last = h[-1, -1]
@@ -92,19 +93,19 @@ def selective_scan_backward(
     """dx_t = D ⊙ dy_t + Δ_t ⊙ (B_t G_t), with G_t = C_tᵀ dy_t + exp(Δ_{t+1} A) ⊙ G_{t+1}.
 
     Shapes: as in `selective_scan`, and dy like y -> dx, ddelta, dA, dB, dC, dD, dh0 (None where h0 is).
-    G_t is all that comes back to the state h_t. With dz_t = G_t ⊙ h_{t-1} ⊙ exp(Δ_t A), the gradient of z_t = Δ_t A:
+    G_t is the whole gradient of h_t. With dz_t = G_t ⊙ h_{t-1} ⊙ exp(Δ_t A), the gradient of z_t = Δ_t A:
 
         dC_t = h_t dy_tᵀ            dB_t = G_t (Δ_t ⊙ x_t)ᵀ          dD = Σ_t dy_t ⊙ x_t
         dA = Σ_t dz_t ⊙ Δ_t         dΔ_t = Σ_N dz_t ⊙ A + x_t ⊙ (B_t G_t)
 
-    Where the input is `exact`, φ ⊙ G stands for G in dB and in B G, and dz has G ⊙ B_tᵀ (Δ_t ⊙ x_t) ⊙ φ'(z_t) as well.
+    With `exact`, φ ⊙ G replaces G in dB and in B G, and dz has the further term G ⊙ B_tᵀ (Δ_t ⊙ x_t) ⊙ φ'(z_t).
     """
     expect("...nd ...nd ...nd md ...nm ...nm d ...md", dy=dy, x=x, delta=delta, A=A, B=B, C=C, D=D, h0=h0)
     xp, (n, d), N, M = get_xp(x), x.shape[-2:], len(A), math.prod(x.shape[:-2])
     dB, dC, BG, ddelta = (xp.empty((M, n, size), dtype=x.dtype) for size in (N, N, d, d))
     dA = xp.zeros_like(A)
     first = xp.zeros((1, M, N, d), dtype=x.dtype) if h0 is None else h0.reshape(1, M, N, d)
-    back = xp.zeros((M, N, d), dtype=x.dtype)                   # exp(Δ_{t+1} A) ⊙ G_{t+1}: what comes back to h_t
+    back = xp.zeros((M, N, d), dtype=x.dtype)                   # exp(Δ_{t+1} A) ⊙ G_{t+1}
     place = len(states.pieces)
     for span, count, chunks, length in reversed(list(_spans(xp, n, M * N * d))):
         cut = _cut((dy, delta, delta * x, B, C), M, n, span, count, chunks)
@@ -115,7 +116,7 @@ def selective_scan_backward(
             dy_, delta_, written, B_, C_ = (a[p] for a in cut)
             h, decay = states.pieces[place], states.decays[place]
             begun = xp.concatenate([states.pieces[place - 1][-1, -1:] if place else first, h[-1, :-1]])
-            G, carried, coming = _products(C_, dy_), xp.empty_like(h), xp.empty_like(begun)     # G: C_tᵀ dy_t so far
+            G, carried, coming = _products(C_, dy_), xp.empty_like(h), xp.empty_like(begun)     # G: first C_tᵀ dy_t
             coming[-1] = back
             if left is not None:
                 ended = G[-1, 1:] * decay[-1, 1:]               # each chunk but the first, from zeros
@@ -127,14 +128,14 @@ def selective_scan_backward(
                 G[t] += coming
                 coming = xp.multiply(G[t], decay[t], out=carried[t])
             back = coming[0].copy()
-            into, dz = G, carried                               # dz: ⊙ h_{t-1}
+            into, dz = G, carried                               # dz still lacks the factor h_{t-1}
             if exact:
                 z = _outer(A, delta_)
                 into = G * _phi(z)
                 slope = G * _products(B_, written) * _phi_slope(z)
             xp.matmul(into, written[..., None], out=dB_[p][..., None])
             xp.matmul(B_[..., None, :], into, out=BG_[p][..., None, :])
-            xp.matmul(h, dy_[..., None], out=dC_[p][..., None])  # h is far away, and now comes into cache
+            xp.matmul(h, dy_[..., None], out=dC_[p][..., None])  # loads h into cache for the next lines
             dz[1:] *= h[:-1]
             dz[0] *= begun
             if exact:
@@ -152,12 +153,12 @@ def selective_scan_backward(
 
 
 def _spans(xp: Any, n: int, width: int) -> Iterator[tuple[slice, int, int, int]]:
-    """Tokens of a span, its pieces, their chunks, and tokens a chunk."""
+    """For each span: its tokens, pieces, chunks per piece, and tokens per chunk."""
     return spans(n, width, *(ON_HOST if is_numpy(xp) else ON_DEVICE))
 
 
 def _cut(arrays: tuple[Array, ...], M: int, n: int, span: slice, count: int, chunks: int) -> list[Array]:
-    """Each of (..., n, size) as (pieces, tokens a chunk, chunks, M, size)."""
+    """Each of (..., n, size) as (pieces, tokens per chunk, chunks, M, size)."""
     return [steps_first(a.reshape(M, n, a.shape[-1]), span, count, chunks) for a in arrays]
 
 
@@ -175,13 +176,13 @@ def _products(keys: Array, values: Array) -> Array:
 
 
 def _left(A: Array, delta: Array) -> Array:
-    """What chunks leave of the states before them: Δ of (pieces, tokens a chunk, chunks, M, d) -> (.., M, N, d)."""
+    """The decay over each chunk. Shapes: Δ (pieces, tokens per chunk, chunks, M, d) -> (pieces, chunks, M, N, d)."""
     xp = get_xp(A)
     return xp.exp(_outer(A, xp.sum(delta, axis=1)))
 
 
 def _chain(begun: Array, left: Array, ended: Array) -> None:
-    """Fill in the states that chunks begin with, from that of the first."""
+    """Fill in the first states of all chunks, from that of the first chunk."""
     xp = get_xp(begun)
     for c in range(len(ended)):
         xp.multiply(left[c], begun[c], out=begun[c + 1])
@@ -196,10 +197,10 @@ def _phi(z: Array) -> Array:
 
 
 def _phi_slope(z: Array) -> Array:
-    """φ'(z) = (exp(z) - φ(z)) / z, and near 0, where that loses its digits, Σ_k zᵏ (k + 1) / (k + 2)!."""
+    """φ'(z) = (exp(z) - φ(z)) / z; near 0, where this loses digits, it is Σ_k zᵏ (k + 1) / (k + 2)!."""
     xp = get_xp(z)
     near = xp.abs(z) < NEAR
-    small, series = xp.where(near, z, 0), xp.zeros_like(z)       # powers of large ones would overflow
+    small, series = xp.where(near, z, 0), xp.zeros_like(z)       # powers of large z would overflow
     for k in range(10, -1, -1):
         series = series * small + (k + 1) / math.factorial(k + 2)
     safe = xp.where(near, 1, z)

@@ -6,7 +6,7 @@ from ...backend import Array, get_xp
 from ..shapes import column_sum, expect
 from .time import side_by_side, spans
 
-MOST = 1 << 12          # numbers a step, of chunks side by side: what a few of such arrays take stays in cache
+MOST = 1 << 12          # numbers per step, of chunks side by side: a few such arrays stay in cache
 
 
 def wkv(
@@ -21,9 +21,9 @@ def wkv(
         m_t = m_{t-1} + γ_t (v_t - m_{t-1})        γ_t = σ(k_t - z_{t-1} + w)
         z_t = log(exp(z_{t-1} - w) + exp(k_t))     nothing so far: m = 0, z = -inf
 
-    The paper carries numerator and denominator, with a common exponent beside them. A mean is of the size of its
-    values, so that nothing overflows here: adding 800 to all k adds 800 to all z, no more. A long sequence goes as
-    chunks side by side, each as if it were the first; then what came before is mixed in by the same rule.
+    The paper carries numerator and denominator, with a common exponent. Here nothing overflows, because the mean is of
+    the size of the values: adding 800 to all k only adds 800 to all z. A long sequence is computed as chunks side by
+    side, each as if it were the first. Then the state before each chunk is mixed in by the same rule.
 
     Shapes: k and v (..., n, d), w (d,) >= 0, u (d,), mean0 and size0 (..., d), m and z of what came before, or None
     -> y (..., n, d), mean (..., n, d), size (..., n, d): m_t and z_t.
@@ -67,8 +67,9 @@ def wkv_backward(
         Z_{t-1} = (1 - γ_t) Z_t - b_t - a_t
         du = Σ_t a_t        dw = Σ_t b_t - (1 - γ_t) Z_t
 
-    Both are linear in M and Z, so that chunks can go side by side: each computes what it makes of M = Z = 0, and how
-    this changes with M and Z; then they are chained, and run again with the gradients that come from the right.
+    Both are linear in M and Z, so chunks can be computed side by side. First each chunk is computed from M = Z = 0,
+    with the factors by which M and Z would enter. From these follow the true M and Z at the end of each chunk, and each
+    chunk is computed again from them.
     """
     expect("...nd ...nd ...nd d d ...nd ...nd ...d ...d",
            dy=dy, k=k, v=v, w=w, u=u, mean=mean, size=size, mean0=mean0, size0=size0)  # fmt: skip
@@ -86,7 +87,7 @@ def wkv_backward(
         M_, Z_ = (xp.zeros((N, chunks, d), dtype=k.dtype) for _ in range(2))
         made = _of_chunks(steps) if chunks > 1 else ()
         for c in range(chunks - 1, -1, -1):
-            M_[:, c], Z_[:, c] = M0, Z0                         # what comes from the right
+            M_[:, c], Z_[:, c] = M0, Z0                         # from the next chunk
             if c:
                 e_M, e_Z, Q, X = (x[:, c] for x in made)
                 M0, Z0 = e_M + Q * M0, e_Z + Q * Z0 + X * M0
@@ -108,7 +109,7 @@ def _earlier(M: Array, Z: Array, keep: Array, bend: Array, from_y: Array, from_r
 
 
 def _of_chunks(steps: list[list[Array]]) -> tuple[Array, Array, Array, Array]:
-    """What each chunk makes of M = Z = 0 at its end, and the factors Q of both and X of M in Z."""
+    """M and Z before each chunk if they are 0 at its end, and their factors otherwise: Q, and X of M in Z."""
     xp = get_xp(steps[0][0])
     e_M, e_Z, X = (xp.zeros_like(steps[0][0]) for _ in range(3))
     Q = xp.ones_like(e_M)
@@ -140,5 +141,5 @@ def _mixed(mean: Array, size: Array, value: Array, logit: Array) -> Array:
 
 
 def _sigma(x: Array) -> Array:
-    """σ(x) = (1 + tanh(x / 2)) / 2: fewer passes than `sigmoid`, and 0 where that still has digits, below -37."""
+    """σ(x) = (1 + tanh(x / 2)) / 2: fewer passes than `sigmoid`, but 0 below -37, where `sigmoid` is not."""
     return 0.5 + 0.5 * get_xp(x).tanh(0.5 * x)

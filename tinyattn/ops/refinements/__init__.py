@@ -1,1 +1,1 @@
-"""Refinements: scores of attention made from scores of attention (AWRSR; Liu et al. 2024), one per file."""
+"""Refinements: new scores of attention, computed from its scores (AWRSR; Liu et al. 2024), one per file."""

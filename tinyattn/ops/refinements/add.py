@@ -1,4 +1,4 @@
-"""M_add: the mean of the scores and of what M_simp makes of them (Liu et al. 2024, equation 4)."""
+"""M_add: the mean of the scores and of their M_simp (Liu et al. 2024, equation 4)."""
 
 from ...backend import Array
 from ..shapes import expect, expect_given, expect_onto
@@ -12,7 +12,7 @@ def refine_add(
 
     A residual around `refine_simp`, halved: where W is 0 the weights are softmax(A / 2), not softmax(A). The
     paper writes W_K for the first and W_Q for the second factor here, which only swaps their names. With
-    `lags` the rows are read by lag for X and Y alone.
+    `lags`, A is indexed by lag for X and Y, but not where it is added.
     Shapes: A (..., n, n), W_Q and W_K onto (..., n, r) -> B (..., n, n), X, Y (..., n, r). Raises what `refine_simp`
     raises.
     """
@@ -29,7 +29,7 @@ def refine_add(
 def refine_add_backward(
     dB: Array, A: Array, W_Q: Array, W_K: Array, X: Array, Y: Array, scale: float | None = None, lags: bool = False
 ) -> tuple[Array, Array, Array]:
-    """dA = dB / 2 + what `refine_simp_backward` makes of dB / 2; it gives dW_Q and dW_K, too.
+    """dA = dB / 2 + dA', where dA', dW_Q and dW_K are `refine_simp_backward` of dB / 2.
 
     Shapes: as in `refine_add`, dB like B -> dA, dW_Q, dW_K like A, W_Q, W_K.
     """

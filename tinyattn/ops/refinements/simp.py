@@ -1,4 +1,4 @@
-"""M_simp: rows of scores, compared with each other as tokens were (Liu et al. 2024, equation 2)."""
+"""M_simp: rows of scores, compared by dot products, as attention compares tokens (Liu et al. 2024, equation 2)."""
 
 import math
 
@@ -12,13 +12,13 @@ def refine_simp(
 ) -> tuple[Array, Array, Array]:
     """B = c X Yᵀ, with X = A W_Q, Y = A W_K and c = `scale`, by default 1 / √r.
 
-    Row k of the scores A says how query k sees the tokens; b_kt says how alike two rows are, after a map each. The
-    paper prints (A_k : W)ᵀ (A_t : W), which is not a number for rows; here is the product whose shapes fit. The paper
-    divides by the root of the attention's d, though the sum has r terms. With `lags` the rows of A are read by
-    the lag, Ã_kr = A_{k,k-r}, so that W knows no place in the sequence.
+    Row k of A has the scores of query k; b_kt says how alike rows k and t are, after a linear map of each. The paper
+    prints (A_k : W)ᵀ (A_t : W), which is not a number for rows; here is the product whose shapes fit. The paper divides
+    by the root of the attention's d, though the sum has r terms. With `lags`, A is indexed by lag, Ã_kr = A_{k,k-r}, so
+    that W does not depend on positions in the sequence.
 
-    Entry (k, t) reads the rows k and t of A and no other: where row i of A has zeros for tokens after i, or lags are
-    read, entries of B with t <= k know nothing of tokens after k. The others do, and have to be masked (again).
+    b_kt reads rows k and t of A, and no other. If row i of A has zeros for tokens after i, or with `lags`, the entries
+    of B with t <= k do not depend on tokens after k. The other entries do, and must be masked (again).
     Shapes: A (..., n, m), W_Q and W_K onto (..., m, r), with lags n = m -> B (..., n, n), X, Y (..., n, r).
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
@@ -37,7 +37,7 @@ def refine_simp_backward(
     """dA = dX W_Qᵀ + dY W_Kᵀ, dW_Q = Aᵀ dX and dW_K = Aᵀ dY, with dX = c dB Y and dY = c dBᵀ X.
 
     Shapes: as in `refine_simp`, and dB like B -> dA, dW_Q, dW_K like A, W_Q, W_K.
-    A was read twice, and both readings add to its gradient. Only the product W_Q W_Kᵀ matters, so that
+    A was read twice, and both readings add to its gradient. B depends on W_Q and W_K only through W_Q W_Kᵀ, so
     W_Qᵀ dW_Q = (W_Kᵀ dW_K)ᵀ.
     """
     expect_given(A=A, W_Q=W_Q, W_K=W_K)
@@ -52,11 +52,11 @@ def refine_simp_backward(
     dA += dY @ transpose_last(W_K)                              # Y = A W_K
     AT = transpose_last(A)
     dW_Q, dW_K = (unbroadcast(AT @ d, W.shape) for d, W in ((dX, W_Q), (dY, W_K)))
-    return by_lag(dA, lags), dW_Q, dW_K                         # of the entries as they stood
+    return by_lag(dA, lags), dW_Q, dW_K                         # from lags back to tokens
 
 
 def maps_of(A: Array, W: Array) -> tuple[int, ...]:
-    """The shape that maps of A's rows broadcast to, where W is one of them."""
+    """The shape to which a map W of A's rows may broadcast."""
     return (*A.shape[:-2], A.shape[-1], W.shape[-1])
 
 

@@ -15,9 +15,9 @@ def refine_stoc(
 ) -> tuple[Array, Array, Array]:
     """b_kt = -c (|μ_k - μ_t|² + |σ_k - σ_t|²), with μ = A W_μ, σ = √(ELU(A W_Σ) + 1), c = `scale`, by default 1 / √r.
 
-    In brackets is the square of the 2-Wasserstein distance of two normal distributions, as in STOSA. A row is compared
-    with itself, too, and nothing is nearer to it: the diagonal is the largest. With `lags` the rows of A are read by
-    the lag, Ã_kr = A_{k,k-r}. Whether B depends on later tokens is as in `refine_simp`.
+    In brackets is the square of the 2-Wasserstein distance of two normal distributions, as in STOSA. A row is also
+    compared with itself, at a distance of 0, so the diagonal is the largest. With `lags`, A is indexed by lag,
+    Ã_kr = A_{k,k-r}. B depends on later tokens where it does in `refine_simp`.
     Shapes: A (..., n, m), W_mu and W_sigma onto (..., m, r), with lags n = m -> B (..., n, n), mean, dev (..., n, r):
     μ and σ. Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
@@ -36,7 +36,7 @@ def refine_stoc_backward(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """dμ_k = -2 c Σ_t (dB_kt + dB_tk) (μ_k - μ_t), dσ alike; dA = dμ W_μᵀ + dz W_Σᵀ, dW_μ = Aᵀ dμ, dW_Σ = Aᵀ dz.
 
-    dz is what `root_elu_backward` makes of dσ.
+    dz is `root_elu_backward` of dσ.
     Shapes: as in `refine_stoc`, and dB like B -> dA, dW_mu, dW_sigma like A, W_mu, W_sigma.
     Every row was a query and a key, and the two gradients add.
     """

@@ -1,9 +1,9 @@
-"""M_value without its leak: equation 3 of Liu et al. 2024 once for each row, of that row and those before it.
+"""M_value without its leak: equation 3 of Liu et al. 2024 for each row k, computed from rows 0 to k alone.
 
-As printed (`refine_value_literal`) a row of B is made from all rows of the scores. Here row k is what the printed
-equation gives in its last row for a sequence that ends with token k, so that nothing later can be read:
+As printed (`refine_value_literal`), each row of B depends on all rows of the scores. Here row k is the last row that
+the printed equation gives for a sequence that ends with token k, so it depends on no later token:
 
-    L^(k) = Σ_{i <= k} x_iᵀ y_i        one row of X and Y more for every k
+    L^(k) = Σ_{i <= k} x_iᵀ y_i        each k adds one row of X and of Y
     S^(k) = softmax(L^(k))             of its first k + 1 rows and columns
     b_k   = z_k S^(k)ᵀ
 
@@ -21,8 +21,8 @@ def refine_value(
 ) -> tuple[Array, Array, Array, Array, list[Array]]:
     """b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ, with X = tril(W_Q) tril(A), Y and Z alike.
 
-    What stands above the diagonal of A, W_Q, W_K and W_V is not read, and B has zeros there. The weights of all k,
-    about n³ / 3 numbers a head, are kept for the backward; time is that of n softmaxes, of 1 to n rows.
+    Entries above the diagonal of A, W_Q, W_K and W_V are not read, and those of B are 0. The weights of all k, about
+    n³ / 3 numbers a head, are kept for the backward. Time is that of n softmaxes, of 1 to n rows.
     Shapes: A (..., n, n), W_Q, W_K, W_V onto it -> B, X, Y, Z (..., n, n), weights: n of (..., k + 1, k + 1).
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
@@ -46,9 +46,9 @@ def refine_value_backward(
 ) -> tuple[Array, Array, Array, Array]:
     """dz_k = db_k S^(k), dx_k = y_k dL^(k)ᵀ, dy_k = x_k dL^(k), with dL^(k) = dL^(k+1) + softmax's gradient in row k.
 
-    From the last row to the first: L^(k) is in all later sums too, so that dL gathers what comes back from rows k on.
-    Then dA = tril(W_Q)ᵀ dX + tril(W_K)ᵀ dY + tril(W_V)ᵀ dZ and dW_Q = dX Aᵀ, dW_K and dW_V alike, on and below the
-    diagonal. Shapes: as in `refine_value`, and dB like B -> dA, dW_Q, dW_K, dW_V.
+    Rows are taken from the last to the first: L^(k) is part of all later sums, so dL adds up the gradients of rows k
+    and later. Then dA = tril(W_Q)ᵀ dX + tril(W_K)ᵀ dY + tril(W_V)ᵀ dZ and dW_Q = dX Aᵀ, dW_K and dW_V alike, on and
+    below the diagonal. Shapes: as in `refine_value`, and dB like B -> dA, dW_Q, dW_K, dW_V.
     """
     expect_given(A=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     expect("...nn ...nn ...nn ...nn ...nn", dB=dB, X=X, Y=Y, Z=Z, A=A)

@@ -1,4 +1,4 @@
-"""M_value as printed: every row of scores takes from all rows, later ones too (Liu et al. 2024, equation 3)."""
+"""M_value as printed: every row of scores depends on all rows, later ones too (Liu et al. 2024, equation 3)."""
 
 from ...backend import Array, get_xp
 from ..shapes import expect, expect_given, expect_onto, transpose_last, unbroadcast
@@ -12,10 +12,10 @@ def refine_value_literal(
 
     The columns of A are taken as items, and W mixes its rows: the convention of SAGAN (Zhang et al. 2019), in which
     the softmax runs over the items that are looked at. The paper names no axis and no scale; this is the reading that
-    fits. Z, and the sum in Xᵀ Y, run over all rows of A, so that each entry of B depends on every token: **no mask of A
-    or of B can undo that**. It is here to be caught. `refine_value` sums over the past alone.
-    Shapes: A (..., n, n), W_Q, W_K, W_V onto it -> B, X, Y, Z, S (..., n, n); row t of S has the weights that the
-    items have for item t. Raises ValueError for shapes that do not fit, TypeError for dtypes.
+    fits. Z, and the sum in Xᵀ Y, run over all rows of A, so each entry of B depends on every token: **no mask of A or
+    of B can undo that**. It is here for tests of causality to find. `refine_value` sums over the past alone.
+    Shapes: A (..., n, n), W_Q, W_K, W_V onto it -> B, X, Y, Z, S (..., n, n); row t of S has item t's weights over the
+    items. Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
     expect_given(A=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     expect("...nn", A=A)

@@ -13,9 +13,9 @@ def refine_value_rows(
 ) -> tuple[Array, Array, Array, Array, Array]:  # fmt: skip
     """B = softmax(c X Yᵀ, mask) Z, with X = A W_Q, Y = A W_K, Z = A W_V and c = `scale`, by default 1 / √r.
 
-    Rows take from rows, each a mean of what the mask lets it see; in equation 3 as printed columns take from
-    columns (`refine_value_literal`). Under a causal mask nothing later is read. With `lags` the rows of A are
-    read by the lag, Ã_kr = A_{k,k-r}, and so are those of the mean: column t of B is the lag k - t there.
+    Each row of B is a mean of the rows of Z that the mask allows; equation 3 as printed averages columns
+    (`refine_value_literal`). Under a causal mask no later row is read. With `lags`, A and the mean are indexed by lag,
+    Ã_kr = A_{k,k-r}, and B by token again.
     Shapes: A (..., n, n), W_Q and W_K onto (..., n, r), W_V onto (..., n, n), mask onto (..., n, n), True = may look
     -> B (..., n, n), X, Y (..., n, r), Z, weights (..., n, n). Raises what `attention` raises.
     """
@@ -34,7 +34,9 @@ def refine_value_rows_backward(
     dB: Array, A: Array, W_Q: Array, W_K: Array, W_V: Array, X: Array, Y: Array, Z: Array, weights: Array,
     scale: float | None = None, lags: bool = False,
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
-    """dA = dX W_Qᵀ + dY W_Kᵀ + dZ W_Vᵀ and dW_Q = Aᵀ dX, the others alike; dX, dY and dZ are `attention_backward`'s.
+    """dA = dX W_Qᵀ + dY W_Kᵀ + dZ W_Vᵀ and dW_Q = Aᵀ dX, dW_K and dW_V alike.
+
+    dX, dY and dZ are those of `attention_backward`.
 
     Shapes: as in `refine_value_rows`, and dB like B -> dA, dW_Q, dW_K, dW_V.
     """
