@@ -1,6 +1,6 @@
 """The pre-LN block with its norms folded into the products that read them (`norm_linear`): a faster `pre_block`.
 
-LayerNorm is folded into the projections of full attention, where one product gives scaled queries, keys and values; and
+LayerNorm is folded into the projections of full attention, whose scaled queries, keys and values are one product, and
 into the inner map of a feed-forward network with ReLU. Outputs, weights and gradients are those of `pre_block` to
 rounding; tests/fast/test_block.py compares them.
 """
@@ -110,7 +110,7 @@ def _normed_mixer_backward(
 
 
 def _normed_feed_forward(block: Any, norm: Any, p: Any, x: Array) -> tuple[Array, Any, Any]:
-    """ffn(LN(x)); the norm is folded into the inner weights if ReLU follows, whose gradient needs only h."""
+    """ffn(LN(x)); the norm is folded into the inner weights if ReLU follows, whose gradient needs only its output."""
     if not _is_relu(block):
         h, normed = block.norm.forward(norm, x)
         f, ffn = block.feed_forward.forward(p, h)

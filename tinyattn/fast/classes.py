@@ -16,7 +16,7 @@ class TiledLoss(NamedTuple):
     smoothing: float
 
     def backward(self, dloss: float, h: Array, E: Array, into: Array | None = None) -> tuple[Array, Array]:
-        """-> dh, and dE, which is written into `into`, where it is an array."""
+        """-> dh, and dE, which is written into `into`, if given."""
         return tiled_cross_entropy_backward(dloss, h, E, *self, into=into)
 
 

@@ -44,7 +44,7 @@ class OneHistory:
 
     @staticmethod
     def suits(network: Any) -> bool:
-        """Are its blocks plain and pre-LN, so that only norms read the tokens, and `Folded` can hold the rest?"""
+        """Are its blocks plain and pre-LN, as the equations above assume?"""
         return network.is_plain and network.block.form == "pre" and network.block.is_plain
 
     def __init__(self, network: Any, p: Any) -> None:
@@ -120,7 +120,7 @@ def states(model: Any, network: Any, p: Any, histories: list[np.ndarray], users:
         one = network._one_history = OneHistory(network, p)
     history = histories[0][-network.maxlen :]
     if not 0 < len(history) <= one.longest or history.min() < 1 or history.max() > network.n_items:
-        return NotImplemented                                    # the readable form refuses what is no item
+        return NotImplemented                                    # the readable form refuses unknown items
     with np.errstate(over="ignore", invalid="ignore"):           # as in `_states`
         return one.state(history)[None]
 

@@ -54,7 +54,7 @@ class OneToken:
         self._activation = ACTIVATIONS[block.feed_forward.activation].forward
 
     def extend(self, x: np.ndarray, past: Past) -> tuple[np.ndarray, Past]:
-        """-> h (D,), the cache. Shapes: x (D,), the token as it goes into the first block; `past` has tokens."""
+        """-> h (D,), the cache. Shapes: x (D,), the input of the first block; `past` is not empty."""
         x, layers = x - np.add.reduce(x) / len(x), []
         for weights, heads in zip(self._blocks, past.layers, strict=True):
             y, kept = self._mixed(weights, self._normed(x), heads)

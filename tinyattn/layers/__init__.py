@@ -1,4 +1,4 @@
-"""Composites of ops: `(p, x, ...) -> y, cache` and `(p, dy, cache) -> dx, ..., grads`. No state anywhere else."""
+"""Composites of ops: `(p, x, ...) -> y, cache` and `(p, dy, cache) -> dx, ..., grads`. Layers have no other state."""
 
 from .attending_gru import AttendingGRU, AttendingGRUCache
 from .bidirectional_gru import BidirectionalGRU, BidirectionalGRUCache

@@ -92,7 +92,7 @@ class AttendingGRU:
     def backward(
         self, p: Any, dh: Array, dseen: Array, cache: AttendingGRUCache
     ) -> tuple[Array, Array, dict[str, Any]]:
-        """-> dx, dmemory, grads. The mirror of `forward` from the first state on, through time.
+        """-> dx, dmemory, grads. The mirror of a `forward` that began without `state`, through time.
 
         The memory receives three gradients: as values at every step, as keys, and from the first state.
         """

@@ -191,8 +191,7 @@ class Block:
         return type(self.norm) is LayerNorm and type(self.feed_forward) is FeedForward and self.mixer.is_plain
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
-        """Parameters, of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward if there is one, and
-        the form's."""
+        """Parameters of width `dim`: norm_1, attention (the mixer's), norm_2, and what the form has besides."""
         form = BLOCK_FORMS[self.form]
         parts = {
             "norm_1": self.norm.init(dim),

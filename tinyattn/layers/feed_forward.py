@@ -131,7 +131,7 @@ class FeedForward:
         return feed_forward_backward(p, dy, cache)
 
 
-FEED_FORWARDS: dict[str, Callable[..., PositionWise]] = {      # of `hidden`, the inner width
+FEED_FORWARDS: dict[str, Callable[..., PositionWise]] = {      # each takes `hidden`, the inner width
     **{name: partial(FeedForward, activation=name) for name in ACTIVATIONS},
     "swiglu": SwiGLU,
 }

@@ -16,8 +16,8 @@ class Estimator:
     """Base of all models: a dataclass of options with a `name`, a `fit`, and one line in MODELS.
 
     `arrays` names what a file keeps, and `_restore` reads it back. Users pass the ids of their data; inside, ids are
-    numbers 1, 2, 3, ..., and the attributes named in `vocabularies` translate. Options are checked
-    when a model is made: ValueError names the value and what was expected.
+    numbers 1, 2, 3, ..., and the attributes named in `vocabularies` convert them. Options are checked when a model is
+    made: ValueError names the value and what was expected.
     """
 
     name: ClassVar[str]
@@ -123,7 +123,7 @@ class Estimator:
         return model
 
     def fitted(self) -> Any:
-        """The first vocabulary or the network. Raises ValueError before `fit`."""
+        """A recommender's vocabulary of items, or another model's network. Raises ValueError before `fit`."""
         raise NotImplementedError
 
     def arrays(self) -> dict[str, np.ndarray]:

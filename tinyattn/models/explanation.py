@@ -113,7 +113,7 @@ def gradient_times_input(
 
 
 def _of_items(values: np.ndarray, ids: np.ndarray, n_items: int, n: int) -> np.ndarray:
-    """The values of those of n items that were read, the newest; 0 for the others. Shapes: values, ids (L,) -> (n,)."""
+    """A value for each of n items: 0 for the oldest, which were not read. Shapes: values, ids (L,) -> (n,)."""
     read = values[(ids >= 1) & (ids <= n_items)]
     return np.concatenate([np.zeros(n - len(read)), read])
 

@@ -27,7 +27,7 @@ class SequenceOptions:
 
 @dataclass(kw_only=True)
 class NextItemNetwork(LossOptions):
-    """Base of the networks: pure, parameters and batches in, losses and gradients out.
+    """Base of the networks, which are pure functions of parameters and batches.
 
     A subclass has options, `init`, `forward`, `backward` and `last_state`. An item's score is the dot product of the
     state and the item's row of the table `scored`, p["items"] if input and output are tied. A bias is the last number

@@ -1,4 +1,4 @@
-"""Parameters and other arrays to files by name, and back."""
+"""Parameters and other arrays as the named arrays of a file, and back."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -47,7 +47,7 @@ def _refuse_unknown(names: Iterable[str], wanted: Collection[str]) -> None:
 
 
 def room(network: Any, device: str, most: int | None = None) -> Any:
-    """An unset tree of the network's parameters. Raises ValueError if it takes more than `most` bytes."""
+    """A tree like the network's parameters, not filled. Raises ValueError if it takes more than `most` bytes."""
     fresh = network.init(_Shapes(most))
     shaped = tree_map(lambda leaf: np.broadcast_to(np.float32(0), leaf.shape), fresh)
     del fresh

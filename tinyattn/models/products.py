@@ -83,7 +83,7 @@ class Tiles:
         return of_targets
 
     def count(self, mine: np.ndarray, rows: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How many items score above `mine` (b,), how many tie with it; and the scores of pairs, ascending by item."""
+        """How many items score above `mine` (b,), and how many tie; and the scores of (rows, items), sorted by item."""
         above, equal = np.zeros(len(mine), dtype=np.int64), np.zeros(len(mine), dtype=np.int64)
         values = np.empty(len(rows), self._h.dtype)
         begins = [*np.searchsorted(items, self._starts).tolist(), len(items)]

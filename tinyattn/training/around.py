@@ -1,4 +1,4 @@
-"""What surrounds the steps of a run: checkpoints, divergence, Ctrl-C, ranks and progress. The loop knows none of it."""
+"""What surrounds the steps of a run: checkpoints, divergence, Ctrl-C, ranks and progress."""
 
 import math
 import signal

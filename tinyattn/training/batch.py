@@ -25,7 +25,7 @@ class Batch(Protocol):
         """The rows in slices of about `tokens` tokens, independent of the workers."""
 
     def to(self, xp: Any) -> Self:
-        """The batch in the array module `xp`, carried there in one transfer."""
+        """The batch in the array module `xp`, sent there in one transfer."""
 
 
 class Batches(Protocol):

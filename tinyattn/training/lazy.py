@@ -90,8 +90,8 @@ class LazyAdam:
         weights = self.lr * (w @ self._basis)                            # (U, NODES)
         e = self.beta2 ** (-self._at / 2) * np.sqrt(1 - self.beta2 ** (since[:, None] + self._at))
         m, v = (np.take(moment, behind, axis=0) for moment in self.moments)
-        root = np.ascontiguousarray(np.sqrt(v).T)                        # (d, rows): broadcasting a row's numbers
-        moved = np.zeros_like(root)                                      # over d is faster along the long axis
+        root = np.ascontiguousarray(np.sqrt(v).T)                        # (d, rows): the long axis broadcasts faster
+        moved = np.zeros_like(root)
         for weight, floor in zip(weights.T, (self.eps * e).T, strict=True):
             moved += np.take(weight, which).astype(m.dtype) / (root + np.take(floor, which).astype(m.dtype))
         self.table[behind] -= moved.T * m

@@ -53,9 +53,9 @@ def train(
     On a device no step waits for a result: parameters, gradient and losses stay there, a batch is sent in one
     transfer, and losses are fetched every fifty steps, at the end of an epoch and before saving.
 
-    Inside `tinyattn.ranks.mpi` all ranks call it alike. Each computes some slices of every step, and rank 0 alone shows
-    progress, calls `on_epoch`, and reads and writes the checkpoint, which a different number of ranks may resume. The
-    numbers are those of one rank up to rounding. Raises RanksDifferError where the ranks' arguments differ.
+    Inside `tinyattn.ranks.mpi` all ranks make the same call. Each computes some slices of every step, and only rank 0
+    shows progress, calls `on_epoch`, and reads and writes the checkpoint, which a different number of ranks may resume.
+    The numbers are those of one rank up to rounding. Raises RanksDifferError where the ranks' arguments differ.
 
     Raises DivergedError, with the best parameters so far, where loss, gradient, validation score or parameters are not
     finite; InterruptedRunError on Ctrl-C; FileError for a checkpoint that is damaged, or of another identity.

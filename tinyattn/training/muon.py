@@ -1,4 +1,4 @@
-"""Muon (Jordan et al. 2024): momentum, with all singular values brought near 1, for weight matrices."""
+"""Muon (Jordan et al. 2024): the step of a weight matrix is its momentum, with all singular values brought near 1."""
 
 import math
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ pool of this process is open (its threads may be inside BLAS: a child would inhe
 system gives no memory, descriptors or processes.
 
 A standard pool would be less code: benchmarks/results/pools.md measures concurrent.futures and joblib's loky beside
-this one. With them a step of short slices takes a fifth or a quarter longer; for less code, a tenth would be fine.
+this one. With them a step of short slices takes a fifth or a quarter longer; a tenth would be acceptable.
 """
 
 import mmap

@@ -9,7 +9,7 @@ from .schedules import SCHEDULES
 
 @dataclass(kw_only=True)
 class Settings:
-    """How to train. Raises ValueError, naming the value, for one that cannot work."""
+    """How to train. Raises ValueError, which names the value, for an invalid one."""
 
     epochs: int = option(100, "epochs at most", at_least=1, group="training")
     patience: int = option(

@@ -44,9 +44,8 @@ class OpenPools:
         self.lock = threading.RLock()
         self.count = 0
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                before=self.lock.acquire, after_in_parent=self.lock.release, after_in_child=self._after_fork
-            )
+            release = self.lock.release
+            os.register_at_fork(before=self.lock.acquire, after_in_parent=release, after_in_child=release)
 
     def enter(self) -> None:
         with self.lock:
@@ -59,9 +58,6 @@ class OpenPools:
             self.count -= 1
             if self.count == 0:
                 self._limits.restore_original_limits()
-
-    def _after_fork(self) -> None:
-        self.lock.release()
 
 
 OPEN = OpenPools()

@@ -28,7 +28,7 @@ class KeysValues(NamedTuple):
 
     @classmethod
     def with_new(cls, past: "KeysValues | None", k: Array, v: Array) -> "KeysValues":
-        """`past`, None at the beginning, and the keys and values that follow."""
+        """`past` (None at the beginning) with the new keys and values appended."""
         kept = cls(GrowingRows.none(k), GrowingRows.none(v)) if past is None else past
         return cls(kept.k.append(k), kept.v.append(v))
 
@@ -80,7 +80,7 @@ class Mechanism:
         raise NotImplementedError
 
     def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask | None:
-        """The mask under which full attention of these queries gives the same; None without such a mask.
+        """The mask under which full attention of these queries gives the same output; None if there is none.
 
         Shapes: queries, their positions: (1, n, 1) for all, (B, 1, 1, 1) for one per sequence; m keys.
         """
@@ -88,7 +88,7 @@ class Mechanism:
 
     @property
     def extends(self) -> bool:
-        """Does it work with a cache of earlier tokens? By default with a mask `as_full`."""
+        """Does it work with a cache of earlier tokens? By default, if it overrides `as_full`."""
         return type(self).as_full is not Mechanism.as_full
 
     keeps: int | None = None         # how many newest past tokens `extend` keeps; None: all
@@ -98,9 +98,9 @@ class Mechanism:
     ) -> tuple[Array, Any]:
         """Causal attention of tokens that follow those of the cache `past`, for inference: -> out, the new cache.
 
-        `terms(q, k)` are the position scheme's terms for the last n of m tokens. This default serves mechanisms that
-        are full attention under a mask (`as_full`) that depends on places alone. Shapes: q (B, h, n, d), k, v (B, g,
-        n, d) -> out (B, h, n, d). Raises ValueError for a mechanism without cache.
+        `terms(q, k)` are the position scheme's terms for the last n of m tokens. This default is for mechanisms whose
+        mask `as_full` depends only on places. Shapes: q (B, h, n, d), k, v (B, g, n, d) -> out (B, h, n, d).
+        Raises ValueError for a mechanism without cache.
         """
         if not self.extends:
             raise ValueError(f"mechanism {self.name} cannot continue from past tokens: it has no cache")

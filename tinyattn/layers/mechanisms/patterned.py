@@ -12,7 +12,7 @@ from .full import Full, FullCache
 
 
 class Patterned(Full):
-    """A mechanism with fixed `patterns`, which depend on places alone."""
+    """A mechanism with fixed `patterns`, which depend only on places."""
 
     looks_at_kept = False
     takes = frozenset({"causal", "lengths", "dropout"})

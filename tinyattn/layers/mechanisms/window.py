@@ -38,7 +38,7 @@ class Window(Full):
 
     @property
     def keeps(self) -> int:  # type: ignore[override]
-        """The token that comes next looks at these, and at itself."""
+        """The next token looks at these tokens, and at itself."""
         return self.window - 1
 
     def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask:

@@ -80,7 +80,7 @@ class Latent(Mixer):
     keeps_tokens = True
 
     def widths(self, dim: int) -> tuple[int, int, int]:
-        """Of a head, of the latent vector, and of the turned part."""
+        """The widths of a head, of the latent vector, and of the turned part."""
         d = dim // self.heads
         return d, self.latent or max(1, dim // 4), self.turned or 2 * math.ceil(d / 4)
 

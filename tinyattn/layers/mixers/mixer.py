@@ -97,7 +97,7 @@ class Mixer:
         self, p: Any, x: Array, memory: Array | None = None, *, at: Array | None = None, rate: float = 0.0,
         rng: Any = None, **context: Any,
     ) -> tuple[Array, Any]:  # fmt: skip
-        """`forward`, or with `at`, for inference, `at` and None for the cache. `context`: mask and slots."""
+        """`forward`; with `at`, for inference, `self.at` and None as the cache. `context` has mask and slots."""
         if at is None:
             return self.forward(p, x, memory, rate=rate, rng=rng, **context)
         return self.at(p, x, memory, at, **context), None

@@ -25,7 +25,7 @@ POSITIONS: dict[str, type[Position]] = {
     "xl": XL,
 }
 
-# those of items, which have times
+# the schemes for items, which have times
 ITEM_POSITIONS: Mapping[str, type[Position]] = ChainMap({"timed": Timed}, POSITIONS)
 
 __all__ = ["ITEM_POSITIONS", "POSITIONS", "Position", *(kind.__name__ for kind in ITEM_POSITIONS.values())]

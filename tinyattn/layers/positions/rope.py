@@ -29,7 +29,7 @@ class RoPE(Position):
     rope_factor: float = option(1.0, "how many times longer texts may be, with a rope_scaling", at_least=1)
     rope_trained: int = option(2048, "tokens of a text in training (rope_scaling yarn, llama3)", at_least=1)
     rope_slow: float = option(1.0, "pairs that turn less often in a trained text are scaled (yarn, llama3)", above=0)
-    rope_fast: float = option(32.0, "pairs that turn more often are not (yarn; Llama 3.1 has 4)", above=0)
+    rope_fast: float = option(32.0, "pairs that turn more often are not scaled (yarn; Llama 3.1 has 4)", above=0)
     rope_amplitude: float | None = option(
         None, "a: queries and keys are multiplied by it (default: 1, with yarn 0.1 ln(rope_factor) + 1)", above=0
     )

@@ -26,8 +26,8 @@ class XLCache(NamedTuple):
 class XL(Position):
     """score_ij = (q_i · k_j + q_i · r_{i-j} + u · k_j + v · r_{i-j}) / √d, with r = R W_R.
 
-    The terms compare content and distance, first with the query, then with u and v: a vector for each head, the same
-    for all queries. The mechanism computes the first term; the others are a bias.
+    The query is compared with content and with distance; so are u and v, vectors of each head that are the same for
+    all queries. The mechanism computes the first term; the others are a bias.
     """
 
     name = "xl"

@@ -34,7 +34,7 @@ class Refinement:
         check_options(self)
 
     def refuse(self, causal: bool) -> None:
-        """Raise ValueError if it makes no sense under a mask that is causal, or one that is not."""
+        """Raise ValueError if the refinement makes no sense under a mask that is, or is not, causal."""
 
     def init(self, rng: np.random.Generator, heads: int, longest: int) -> dict[str, Any]:
         """Parameters of one block, for sequences of at most `longest` tokens."""
@@ -43,9 +43,9 @@ class Refinement:
     def forward(
         self, p: Any, s: Array, allowed: Array | None, width: int, lengths: Array | None = None
     ) -> tuple[Array, Any]:
-        """-> B, cache, from the scores s of heads of this width, of sequences of these lengths (None: all have n).
+        """-> B, cache. `s` are unmasked scores of heads of `width`, `lengths` those of the sequences (None: all n).
 
-        Shapes: s (B, h, n, n), not masked yet, allowed onto it, True = may look, lengths (B,) -> B (B, h, n, n).
+        Shapes: s (B, h, n, n); allowed broadcasts to it, True = may look; lengths (B,) -> B (B, h, n, n).
         """
         raise NotImplementedError
 
@@ -68,12 +68,12 @@ class MapsCache(NamedTuple):
 class Maps(Refinement):
     """The base of all refinements of the paper: maps W of n x n numbers, with n = maxlen.
 
-    The last column of A is the newest item, as with padding on the left (where M_value's softmax would count padding),
-    so W is indexed from the end. For a shorter sequence A is the lower right corner of an n x n matrix of zeros, and
-    only the matching part of W is used. In a batch, whose padding is on the right, these parts differ by sequence.
+    The last column of A is the newest item, as with padding on the left, so W is indexed from the end. For a shorter
+    sequence A is the lower right corner of an n x n matrix of zeros, and only the matching part of W is used. In a
+    batch, whose padding is on the right, these parts differ by sequence.
 
-    Maps multiply masked scores, so these cannot be -∞: they are 0, or A is softmax of the scores, with true zeros.
-    Weights of n keys are about 1 / n: B is then small, and its softmax begins nearly uniform.
+    Maps multiply the scores, so a masked score cannot be -∞. It is 0; or A is the softmax of the scores, where it is 0
+    anyway. Weights of n keys are about 1 / n, so B is then small, and its softmax begins nearly uniform.
 
     Maps begin as the identity plus a tenth of glorot's numbers.
     """
@@ -103,7 +103,7 @@ class Maps(Refinement):
         if A is None:
             A = s if allowed is None else get_xp(s).where(allowed, s, 0)
         n, scale = s.shape[-1], self.scale(width)
-        W = [p[name][self.met(p[name], name, n)] for name in self.maps]
+        W = [p[name][self.used(p[name], name, n)] for name in self.maps]
         by_place = self.rows_are_tokens() or self.over_tokens      # by lags, W does not depend on a sequence's length
         turned = _places(lengths, n, W[0].shape[-2], get_xp(s)) if by_place else None
         W = [self._turned(name, map_, turned) for name, map_ in zip(self.maps, W, strict=True)]
@@ -117,8 +117,8 @@ class Maps(Refinement):
         for name, d in zip(self.maps, dmaps, strict=True):
             grads[name] = xp.zeros_like(p[name])
             d = self._turned_back(name, d, back)
-            met = self.met(p[name], name, n)                       # the rest of W was not used
-            grads[name][met] = d if back is None else unbroadcast(d, grads[name][met].shape)
+            used = self.used(p[name], name, n)                       # the rest of W was not used
+            grads[name][used] = d if back is None else unbroadcast(d, grads[name][used].shape)
         if cache.weights is not None:
             return softmax_backward(dA, cache.weights), grads
         return dA if cache.allowed is None else xp.where(cache.allowed, dA, 0), grads
@@ -135,7 +135,7 @@ class Maps(Refinement):
         """Its mirror. -> dA, and a gradient for each map."""
         raise NotImplementedError
 
-    def met(self, W: Array, name: str, n: int) -> tuple[Any, ...]:
+    def used(self, W: Array, name: str, n: int) -> tuple[Any, ...]:
         """The part of a map for n tokens: its last n rows (by lags the first), and n columns if they are tokens."""
         rows, columns = (slice(size - n, None) for size in W.shape[-2:])
         rows = rows if self.rows_are_tokens() else slice(n)
@@ -210,6 +210,6 @@ def _places(lengths: Array | None, n: int, size: int, xp: Any) -> Array | None:
 
 
 def pairs_allowed(mask: Mask, n: int, like: Array) -> Array | None:
-    """Onto (B, h, n, n), True = may look. A padding token looks at nothing either: its row of A is 0."""
+    """A mask that broadcasts to (B, h, n, n), True = may look. Padding looks at nothing, so its row of A is 0."""
     allowed, real = mask.array(n, n, like=like), mask.keys(n, like=like)
     return allowed if real is None or allowed is None else allowed & real[..., None]

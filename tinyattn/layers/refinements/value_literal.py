@@ -19,7 +19,7 @@ class ValueLiteral(Maps):
     reads_all = True
     maps = over_tokens = ("query", "key", "value")
 
-    def met(self, W: Array, name: str, n: int) -> tuple[Any, ...]:
+    def used(self, W: Array, name: str, n: int) -> tuple[Any, ...]:
         return (Ellipsis,)
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:

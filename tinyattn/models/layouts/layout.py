@@ -1,4 +1,4 @@
-"""The base of layouts of language models: from a config.json to options, from a file's parameters to a model's."""
+"""The base of layouts of language models: they map a config.json to options, and a file's parameters to a model's."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
 """SASRec as pmixer/SASRec.pytorch saves it: the state dict of its class.
 
-Its code had three orders of norms under the same names: until 2025 the released TensorFlow code's ("sasrec"), then
-norms before the sublayers ("pre", `--norm_first`) or after the residuals ("post"). Attention looks at padding, which
-stands before the items.
+Its code has had three orders of norms under the same names. Until 2025 it was that of the released TensorFlow code
+("sasrec"); since then norms are before the sublayers ("pre", `--norm_first`) or after the residuals ("post"). Attention
+looks at padding, which stands before the items.
 """
 
 import math

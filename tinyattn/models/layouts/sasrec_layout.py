@@ -11,7 +11,7 @@ from .state_dict import StateDict
 
 
 class SASRecLayout:
-    """Base: a new one is a file with a subclass, and a line in SASREC_LAYOUTS."""
+    """Base of the layouts: a new one is a file with a subclass, and a line in SASREC_LAYOUTS."""
 
     name: ClassVar[str]                  # the library
     items: ClassVar[str]                 # the name of the table of items, whose row 0 is padding
@@ -27,7 +27,7 @@ class SASRecLayout:
         raise NotImplementedError
 
     def finish(self, network: Any, arrays: dict[str, np.ndarray], state: StateDict) -> None:
-        """Write into `arrays` the parameters that are made of several, or of a part of one."""
+        """Write into `arrays` the parameters that are made from several of the file's, or from a part of one."""
 
     def ids(self, state: StateDict) -> list[Any] | None:
         """The ids of items 1, 2, 3, ..., where the file has them."""

@@ -30,7 +30,7 @@ class EASE(Recommender):
 
     name = "ease"
 
-    l2: float = option(500.0, "λ: a larger one makes weights between items smaller; more data need more", above=0)
+    l2: float = option(500.0, "λ: weights between items shrink as it grows; more data need a larger one", above=0)
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -34,7 +34,7 @@ class FPMCNetwork(UserTable, FactorNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class FPMC(SequenceOptions, FactorRecommender):
-    """The user's taste, and the followers of the last item.
+    """Matrix factorisation of users and items, plus a factorised Markov chain from the last item.
 
         model = FPMC(dim=32).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10, users=["anna"])

@@ -1,6 +1,6 @@
 """GRU4Rec: item embeddings, gated recurrent units, tied scores (Hidasi et al. 2016; Hidasi & Karatzoglou 2018).
 
-It has SASRec's batches and losses: the two differ only in the layer that mixes tokens. The papers train by these:
+It has SASRec's batches and losses: the two differ only in the layer that mixes tokens. The papers' options are:
 
     GRU4Rec(loss="bpr-max", in_batch=1.0)                                # the other users' next items as negatives
     GRU4Rec(loss="sampled-softmax", in_batch=0.1, popularity_power=0.5)  # and others, by popularity

@@ -71,7 +71,7 @@ class Markov(Recommender):
         return self.lazy_scores(histories).whole()
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
-        """Items score by popularity, followers by counts; each order divides the scores of the lower ones.
+        """Every item scores by popularity; followers get counts added, and each order divides the scores before it.
 
             level 1    s = ties + counts_1            ties: popularity, below 1
             level l    s = s / (max(s) + 1) + counts_l, where the last l items are known

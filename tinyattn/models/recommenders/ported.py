@@ -68,7 +68,7 @@ class PortedNetwork(SASRecNetwork):
 
     @property
     def extends(self) -> bool:
-        """No: with every item, all others move to another slot."""
+        """False: with every new item, all others move to another slot."""
         return False
 
     @property

@@ -85,7 +85,7 @@ class NetworkCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
-    """The pure network: init, forward, loss, loss_backward, score. No state; parameters come and go as trees."""
+    """The pure network: init, forward, loss, loss_backward, score. It has no state: parameters are an argument."""
 
     tables = PARTS
     paddings: ClassVar[tuple[str, ...]] = ("hidden",)           # the values of `padding` that this class computes
@@ -95,7 +95,7 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
         if self.padding not in self.paddings:
             raise ValueError(f"padding is {self.padding!r}, expected {' or '.join(self.paddings)} in this class")
         if self.padding != "hidden" and self.reads_times:
-            raise ValueError(f"padding is {self.padding}, and position {self.position} reads times, which it has none")
+            raise ValueError(f"padding is {self.padding}, which has no times, and position {self.position} reads times")
         self._parts[0].refuse_length(self.maxlen)
         if not (self.blocks or self._parts[2].identity):
             raise ValueError(f"refine is {self.refine}, which refines attention scores, and blocks 0 has none")

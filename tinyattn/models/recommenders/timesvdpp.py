@@ -28,7 +28,7 @@ from ..trained import Trained
 
 AT_ONCE = 4096           # ratings that are predicted at once
 RATED = "rated."         # prefix of the fields of `Rated` in a file
-LARGEST = 1e9            # of ratings, and of days between them: squares do not overflow in float32
+LARGEST = 1e9            # the largest rating, and the most days between two: float32 holds their squares
 _WIDE = ("items", "users", "users_drift", "implicit")                     # tables of factors; the others are of biases
 _DRIFTING = ("user_bias_drift", "item_bias_bins", "users_drift")         # tables that `time` adds
 

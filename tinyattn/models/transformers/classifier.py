@@ -1,7 +1,7 @@
 """The classifier of texts: one linear map on the encoder's states, trained with the encoder (Devlin et al. 2019, 4.1).
 
 BERT reads the state of a first token, [CLS], which its next-sentence task has trained. The encoder here has no such
-task, so a first token would be new to it: the map reads the mean of all states.
+task, so that token would be untrained. The map reads the mean of all states instead.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""The decoder: reads a text and predicts the token after each (Radford et al. 2019; Touvron et al. 2023).
+"""The decoder: after each token of a text it predicts the next (Radford et al. 2019; Touvron et al. 2023).
 
-A stack of causal blocks; one table of embeddings serves input and scores. The default is GPT's form: norms before each
-sublayer and after the last, the tanh form of GELU, learned positions, biases. Preset `llama` is LLaMA's: RMSNorm,
-rotary positions, SwiGLU, shared keys and values, no biases in attention, a separate table for scores.
+It is a stack of causal blocks, with one table of embeddings for input and scores. The default is GPT's form: norms
+before each sublayer and after the last, the tanh form of GELU, learned positions, biases. Preset `llama` is LLaMA's:
+RMSNorm, rotary positions, SwiGLU, shared keys and values, no biases in attention, a separate table for scores.
 Unlike GPT-2's, attention weights are not dropped (in block form `sasrec` they are).
 """
 

@@ -4,7 +4,7 @@ Every token looks at all others, before and after it, so only hidden tokens can 
 norm after each residual and the exact GELU; the sum of embeddings and positions is normed before the first block.
 
 Differences from BERT: tokens are characters, so a blank is one character; windows of the text are read in order,
-without pairs of sentences and their task; scores are products of states and embeddings, plus a bias, without BERT's
+without the task on pairs of sentences; scores are products of states and embeddings, plus a bias, without BERT's
 additional dense layer, GELU and norm; attention weights are not dropped.
 """
 
