@@ -93,7 +93,7 @@ def tiled_cross_entropy(
 
     This is `smoothed_cross_entropy` of the logits s, which are computed for a tile of classes at a time, and never
     stored. All N V logits of N positions and V classes would take 0.8 MB a position for 200,000 classes. Here memory
-    grows with N + V (Wijmans et al. 2024, Cut Cross-Entropy). Two ideas are those of `flash_attention`:
+    grows with N + V (Wijmans et al. 2024, Cut Cross-Entropy). Two of the three ideas are those of `flash_attention`:
 
         online sum       log Σ exp needs a row's largest logit m. m and l = Σ e^(s - m) are kept for the classes so far.
                          When a tile raises m to m', l becomes e^(m - m') l + Σ e^(s - m')

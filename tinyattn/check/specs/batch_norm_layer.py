@@ -1,4 +1,4 @@
-"""Batch normalisation as a layer: running statistics in training, which are used in evaluation."""
+"""Batch normalisation as a layer: training updates running statistics, and evaluation uses them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ..subject import CannotRunError, Subject
 from .builder import CaseDrawer, SpecBuilder
 
 states = SpecBuilder("batch_norm_layer")
-WITHIN = 1e-4  # of numbers of size 1: eps is small beside variances of 1e4, and a layer may be float32
+WITHIN = 1e-4  # the tolerance for numbers of size 1: eps is small beside variances of 1e4, and a layer may be float32
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def constant_feature(op: Subject, batches: np.ndarray) -> None:
 
 
 def _share(op: Subject, batches: np.ndarray, t: int) -> tuple[float, bool]:
-    """-> by which share of its distance batch t moves the running mean, and whether it moves the variance by the same."""
+    """-> the share of its distance by which batch t moves the running mean, and whether the variance's is the same."""
     (mean, var), (new_mean, new_var) = (_running(op, _trained(op, batches[:n])[1], batches) for n in (t - 1, t))
     x = batches[t - 1]
     far = np.abs(x.mean(axis=0) - mean)

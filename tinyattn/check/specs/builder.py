@@ -1,6 +1,6 @@
 """Builds the spec of one op from its properties, its equation and the clauses of its contract.
 
-A spec file also imports the types of its functions' arguments from here: the drawer of cases, the subject under test.
+Spec files also import the types of their functions' arguments from here, CaseDrawer and Subject.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ __all__ = ["Call", "CaseDrawer", "SpecBuilder", "Subject"]
 
 
 class Call(dict[str, Any]):
-    """The arguments of a call: `c.x` is c["x"], and `c(x=y)` is the same call with y in the place of x."""
+    """The arguments of a call: `c.x` is c["x"], and `c(x=y)` is the same call with x replaced by y."""
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
@@ -63,11 +63,11 @@ class SpecBuilder:
     ) -> None:  # fmt: skip
         """Register the property that two sides are equal: `sides(op, c)` -> left, right.
 
-        It may also return several such pairs: in a list, or, to make no call after a pair that differs, in a generator.
-        `of` turns the case drawn into one that the law is about. Unless exact, the sides differ by at most `times` the
-        tolerance of that case; a pair may have a tolerance and a name of its own: (left, right, atol, what). `bits`:
-        they are compared by `same_bits`, whose scale may stand for `atol`. A pair (condition, message) is a condition
-        that must hold. `derived` has more pairs, for where there is a backward.
+        `sides` may also return several pairs, in a list or in a generator, which makes no call after a pair that
+        differs. `of` changes the drawn case to one to which the law applies. Unless exact, the sides may differ by
+        `times` the tolerance of the case. A pair may have another tolerance and name: (left, right, atol, what). With
+        `bits` they are compared by `same_bits`, and atol is its scale. A pair (condition, message) is a condition that
+        must hold. `derived` returns further pairs, which are compared if there is a backward.
         """
 
         def holds(op: Subject, **case: Any) -> None:

@@ -1,4 +1,4 @@
-"""Models of sequences with a cache: step by step they give the outputs of the whole sequence."""
+"""Models of sequences with a cache, whose steps give the same outputs as the whole sequence at once."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -78,7 +78,7 @@ cached_model.law("entries_apart", "rounding", "an entry of the batch has the sam
 
 
 def cached_model_remark(op: Subject, x: np.ndarray) -> str:
-    """What a step gives in place of forward's output: of fewer tokens, of another position, or from some token on."""
+    """How the steps differ from forward: which tokens they read, which position they have, or from which step on."""
     length = tried_length(op, "long_sequences")
     for tokens in (two_of(op, min(length, 6)), input_of(op, x), two_of(op, length)):
         y, stepped, n = forward_of(op, tokens), steps(op, tokens), tokens.shape[1]
@@ -111,8 +111,9 @@ def cached_model_remark(op: Subject, x: np.ndarray) -> str:
 
 
 def _sets(n: int) -> Iterator[tuple[str, str, Callable[[int], list[int]]]]:
-    """For each mistake a description, a question, and the tokens that step t of n then knows, in place of all up to t;
-    the step returns the output of the last of them.
+    """Mistakes: for each a description, a question, and the tokens that step t of n then reads instead of 0 to t.
+
+    The step returns the output of the last of these tokens.
     """
     row, often = "Which row of the result belongs to the newest token?", "How often is a token appended to the cache?"
     yield "its token alone: the cache is not read", "Which keys does a token meet?", lambda t: [t]
@@ -132,7 +133,7 @@ def _sets(n: int) -> Iterator[tuple[str, str, Callable[[int], list[int]]]]:
 
 
 def _reads(op: Subject, tokens: np.ndarray, atol: float) -> str:
-    """The tokens with which forward's last output changes, and the last step's does not."""
+    """Says which tokens change forward's last output, but not the last step's."""
     outputs, n, missed = [steps(op, tokens)[0, -1], forward_of(op, tokens)[0, -1]], tokens.shape[1], []
     for t in range(n):
         other = tokens.copy()

@@ -1,4 +1,4 @@
-"""Models of sequences: one whose outputs depend on the past alone, and one that padding does not move."""
+"""Models of sequences whose outputs depend on the past alone, and models whose outputs do not depend on padding."""
 
 import contextlib
 import inspect
@@ -63,7 +63,7 @@ def causal(op: Subject, x: np.ndarray) -> None:
 
 
 def _some_position(x: np.ndarray) -> int:
-    """A position after the first, another for other numbers: 50 cases try all, in less time than each case would."""
+    """A position after the first, which depends on the numbers, so that 50 cases together try all positions."""
     return 1 + int(np.sum(x)) % (x.shape[1] - 1)
 
 
@@ -199,7 +199,7 @@ def forward_of(op: Subject, x: np.ndarray) -> np.ndarray:
 
 
 def dtype_of(op: Subject, y: np.ndarray) -> Any:
-    """The dtype to whose precision y is held: a model that gets only float32 may compute in both dtypes."""
+    """The dtype whose precision y must have: the checked dtype, or y's if both are checked."""
     return y.dtype if op.spec.dtype is None else op.spec.dtype
 
 

@@ -63,7 +63,7 @@ def independent(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> No
         ahead, behind = np.delete(mask, 0, axis), np.delete(mask, -1, axis)
         correlation = np.mean((ahead - 1 + rate) * (behind - 1 + rate)) / (rate * (1 - rate))
         close(correlation, 0.0, 5 / 150, "the correlation of neighbours")
-    variance = np.var(np.sum(mask, axis=-1)) / (150 * rate * (1 - rate))     # of 150 sums: 1, within √(2 / 150)
+    variance = np.var(np.sum(mask, axis=-1)) / (150 * rate * (1 - rate))     # 1, with a deviation of √(2 / 150)
     close(variance, 1.0, 5 * np.sqrt(2 / 150), "the variance of the rows' counts, divided by that of independent draws")
     whole = [np.sum(op.other("keep_mask")(rng, (7, 9), rate)) for _ in range(60)]
     demand(len(set(map(int, whole))) > 1, f"sixty masks of 63 entries all keep {int(whole[0])}")
@@ -79,7 +79,7 @@ def _scaled(result: Any, c: Call, what: str) -> Iterator[Any]:
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """`observe_call`, and of a drawn mask: the fraction it drops, and which of its entries are shared."""
+    """`observe_call`, and for a drawn mask the fraction that it drops, and which entries are shared."""
     seen = observe_call(op, spec, case)
     try:
         draw = op.other("keep_mask")

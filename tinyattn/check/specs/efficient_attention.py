@@ -47,7 +47,7 @@ def equal_forms(
     states: SpecBuilder, every: tuple[Any, ...], hint: str, atol: Callable[[Spec, Case], float], argument: str = "form",
     says: str = "",
 ) -> None:  # fmt: skip
-    """State that an op gives the same result for each value of its argument `form`, or another one."""
+    """State that an op gives the same result for each value of an argument, by default `form`."""
 
     def sides(op: Subject, c: Call) -> Any:
         if argument in op.lacks:
@@ -103,7 +103,7 @@ performer_attention.law("long_keys", "rounding", "for keys and queries of any le
 
 
 def performer_attention_scale(case: dict[str, Any]) -> float:
-    """An exponent's error is that of sums as large as |W| |x| d and |x|² d; it multiplies v."""
+    """An exponent has the rounding error of sums as large as |W| |x| d and |x|² d, and multiplies v."""
     x = largest(case["q"], case["k"])
     return 4 * (largest(case["W"]) * x + x**2) * largest(case["v"])
 
@@ -190,7 +190,7 @@ def block_sparse_attention_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _blocks(draw: CaseDrawer, queries: np.ndarray, m: int) -> ops.Blocks:
-    """Most of these queries in blocks of `a`, with `b` keys a block; -1 marks an empty place."""
+    """Most of these queries, in blocks of `a` queries and `b` keys; -1 marks an empty place."""
     rng, a, b = draw.rng, draw.choose((1, 2, 3)), draw.choose((1, 2, m, m + 2))
     queries = queries[: max(len(queries) - draw.choose((0, 0, 1)), 0)]
     z = -(-len(queries) // a)

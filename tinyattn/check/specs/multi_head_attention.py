@@ -1,4 +1,4 @@
-"""Multi-head attention: to the tokens themselves, to a memory, with biases, and with shared heads of keys (Ainslie et al. 2023)."""
+"""Multi-head attention: self-attention, cross-attention, with biases, and with shared keys (Ainslie et al. 2023)."""
 
 from typing import Any
 
@@ -192,7 +192,7 @@ def value_bias(op: Subject, **case: Any) -> None:
 
 
 def biased_multi_head_attention_scale(case: dict[str, Any]) -> float:
-    """A bias is one more row of W, for one more entry of x, which is 1."""
+    """A bias is counted as one more row of W, for an entry 1 of x."""
     biases = largest(*(case[name] for name in BIASES))
     W = {n: np.append(case[n], np.full_like(case[n][:1], biases), axis=0) for n in ARRAYS[1:]}
     return 4 * multi_head_attention_scale(case | W)

@@ -1,4 +1,4 @@
-"""Normalisation: of a token, by its root mean square, of a feature over the batch, and before a linear map."""
+"""Normalisation: LayerNorm, RMSNorm, batch normalisation, and LayerNorm before a linear map."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def layer_norm_gradient_directions(op: Subject, x: np.ndarray, gamma: np.ndarray
 @layer_norm("rounding", "adding a number to a token, even a large one, changes nothing", "extremes",
         hint="Add 10,000 to the input in float32: E[x²] - mean² loses every digit, a second pass does not.")
 def layer_norm_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
-    """With whole numbers whose mean is whole, so that float32 is exact too."""
+    """The numbers and their mean are whole, so that float32 is exact, too."""
     d = x.shape[-1]
     whole = np.round(8 * np.cos(np.arange(x.size))).reshape(x.shape).astype(x.dtype)
     whole[..., 0] += -np.sum(whole, axis=-1) % d                          # a whole mean
@@ -224,7 +224,7 @@ def batch_norm_scale(case: dict[str, Any]) -> float:
 
 
 def batch_norm_special_cases() -> list[dict[str, Any]]:
-    """The cases of layer_norm, and one with fixed statistics, of which one variance is 0."""
+    """The cases of layer_norm, and one with fixed statistics, in which a variance is 0."""
     cases = [case | {"mean": None, "var": None} for case in layer_norm_special_cases()]
     return [*cases, cases[1] | {"mean": np.linspace(-1, 2, 4), "var": np.array([0.0, 1.0, 1e-4, 9.0])}]
 

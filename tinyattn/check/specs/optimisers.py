@@ -124,7 +124,7 @@ def has_defaults(op: Subject, case: dict[str, Any], named: dict[str, float]) -> 
     case = op.fit(case | {"step": 2})
     named = {n: x for n, x in named.items() if n not in _of(op, FixedArgument)}
     named |= {other.name: other.value for other in op.conventions if isinstance(other, OtherDefault)}
-    rescaled = (other for other in op.conventions if isinstance(other, Rescaled))  # its default means what it takes
+    rescaled = (other for other in op.conventions if isinstance(other, Rescaled))  # their defaults are rescaled, too
     named |= {other.name: named[other.name] / other.factor(case | named) for other in rescaled}
     implied = after_step(op, {name: x for name, x in case.items() if name not in named})
     return implied["vector"], after_step(op, case | named)["vector"], within(case, 1e-3), "vector"

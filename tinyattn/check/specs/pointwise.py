@@ -25,7 +25,7 @@ def special_cases() -> list[dict[str, Any]]:
 
 
 def size(case: dict[str, Any]) -> float:
-    """Weights grow with the scores, as those of a softmax do not."""
+    """Weights grow with the scores, unlike a softmax's."""
     score = case["q"].shape[-1] * largest(case["q"]) * largest(case["k"]) + largest(case["bias"]) + 1
     return 4 * score * largest(case["q"], case["k"], case["v"], 1.0)
 
@@ -43,7 +43,7 @@ def _first_hidden(c: Call) -> Call:
     return c(mask=np.arange(c.k.shape[-2])[None] > 0)
 
 
-@states("rounding", "what a query takes from two sets of keys is what it takes from each, weighed by their sizes",
+@states("rounding", "the output for two sets of keys is the mean of the outputs for each, weighted by the sets' sizes",
         hint="Does a key's weight depend on another key's score? Softmax's does.")  # fmt: skip
 def keys_apart(op: Subject, **case: Any) -> None:
     m = case["k"].shape[-2]

@@ -43,7 +43,7 @@ ranking.law("oracle", "rounding",
 
 
 def like_loops(op: Subject, scores: np.ndarray, target: int, k: int, at: str = "") -> list[Any]:
-    """The sides of a law: each metric, and plain loops. None where "within k" is a convention."""
+    """The sides of a law: each metric, and plain loops; no sides where "within k" is a convention."""
     return [
         (got := metric(scores, target, k), getattr(oracles, name)(scores, target, k), _digits(op, got), name + at)
         for name, metric in decided_metrics(op, scores, target) if not on_the_edge(scores, target, k)
@@ -51,7 +51,7 @@ def like_loops(op: Subject, scores: np.ndarray, target: int, k: int, at: str = "
 
 
 def _digits(op: Subject, got: Any) -> float:
-    """The error allowed, which is larger where a metric may be computed in float32, as torch.log2 of a rank is."""
+    """The error allowed, which is larger if the metric may be computed in float32, e.g. by torch.log2."""
     return 1e-6 if np.float32 in (op.spec.dtype, np.asarray(got).dtype) else 1e-9
 
 
@@ -125,8 +125,8 @@ def ranking_observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, 
 
 
 def observed(op: Subject, tries: dict[str, tuple[np.ndarray, Any, int]]) -> dict[str, Any]:
-    """What each metric gives for these scores, targets and k, and whether it changes the scores; no tie of another
-    convention."""
+    """Each metric's value for these scores, targets and k, and whether it changes the scores. Ties are left out if the
+    implementation ranks them by another convention."""
     seen: dict[str, Any] = {}
     for (name, metric), (what, (scores, target, k)) in itertools.product(metrics_of(op), tries.items()):
         passed = scores.copy()
@@ -142,7 +142,7 @@ def observed(op: Subject, tries: dict[str, tuple[np.ndarray, Any, int]]) -> dict
 
 
 def decided(op: Subject, scores: np.ndarray, target: Any) -> None:
-    """Raise NotOfferedError if the target, or one of several, is tied, and the implementation ranks ties otherwise."""
+    """Raise NotOfferedError if a target is tied and the implementation ranks ties by another convention."""
     ties = op.convention("ties")
     if ties is not None and any(np.sum(scores == score) > 1 for score in np.atleast_1d(scores[target])):
         raise NotOfferedError(ties.says)
@@ -168,9 +168,10 @@ def metrics_of(op: Subject) -> list[tuple[str, Any]]:
 
 
 def of_one_user(metric: Any) -> Any:
-    """Call with one user's scores. If that raises or does not give one number, call with a batch of two whose second user is this one.
+    """The metric as a function of one user's scores.
 
-    The target is an item's index; of several, an array that is True at each.
+    If a call with one user raises or does not give one number, the metric is called with a batch of two, and this user
+    is the second. The target is an item's index, or, for several, an array that is True at each.
     """
 
     def value(scores: np.ndarray, target: Any, k: int) -> Any:
@@ -255,7 +256,7 @@ ranking_of_several.law("cut", "rounding", "the k-th item counts, and the next on
         ), hint="Is rank k within k? Is rank k + 1?")
 
 
-@ranking_of_several("exact", "shuffling the items changes nothing, and neither does 2 s + 3 in the place of every score s",
+@ranking_of_several("exact", "shuffling the items changes nothing, and neither does replacing every score s by 2 s + 3",
         hint="Does an item's index matter, or the size of a score?")
 def order_alone(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -> None:
     whole, order = np.round(4 * scores), np.random.default_rng(len(scores)).permutation(len(scores))

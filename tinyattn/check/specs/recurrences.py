@@ -254,7 +254,7 @@ def delta_rule_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _unit(k: np.ndarray) -> np.ndarray:
-    """Keys of length 1; those of zeros become the first direction."""
+    """Keys of length 1; a key of zeros becomes the first unit vector."""
     k = np.where(np.any(k, axis=-1, keepdims=True), k, np.eye(1, k.shape[-1], dtype=k.dtype)[0])
     return (k / np.sqrt(np.sum(k * k, axis=-1, keepdims=True))).astype(k.dtype)
 

@@ -25,11 +25,11 @@ def drawn(draw: CaseDrawer, *maps: str, square: bool = True) -> dict[str, Any]:
 
 
 def compares_rows(states: Any, *maps: str) -> None:
-    """State the properties of a refinement that compares rows of A, and may read them by the lag."""
+    """State the properties of a refinement that compares rows of A, which may be indexed by lag."""
     causal(states, "A", of=lambda case: case | {"A": np.tril(case["A"])}, read=np.tril,
            hint="Entry (k, t) depends on the rows k and t of A.")  # fmt: skip
 
-    @states("rounding", "read by the lag, a sequence that begins two positions later has the same numbers, shifted by two",
+    @states("rounding", "with lags, a sequence that begins two positions later has the same numbers, shifted by two",
             hint="Ã[k, r] = A[k, k - r]. Which row of the maps belongs to the token two steps back?")  # fmt: skip
     def two_places_later(op: Subject, **case: Any) -> None:
         n = min(case["A"].shape[-2:])

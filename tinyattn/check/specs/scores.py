@@ -1,4 +1,4 @@
-"""Other scores, and what is averaged with them: additive, and of distributions."""
+"""Additive scores and attention, and scores and attention of distributions."""
 
 import math
 from typing import Any
@@ -79,7 +79,7 @@ wasserstein_scores = SpecBuilder("wasserstein_scores")
 
 
 def wasserstein_scores_case(draw: CaseDrawer) -> Case:
-    """Deviations from .2 up. Distances are at least a half: near 0 the root is too steep for differences."""
+    """Deviations from .2 up, and distances from .5 up: near 0 the root is too steep for finite differences."""
     n, d = draw.tokens(), draw.size()
     m = draw.size_like(n)
     q_mean, k_mean = (draw.array(*draw.lead, rows, d) for rows in (n, m))
@@ -101,7 +101,7 @@ def _keys_equal_queries(case: Case) -> Case:
 
 wasserstein_scores.law("moved", "rounding", "moving all means by the same vector changes no distance, even far from 0",
         lambda op, c: (op(**c(q_mean=c.q_mean + 4096, k_mean=c.k_mean + 4096)), op(**c)), what="the score ",
-        # eighths are moved without rounding
+        # multiples of 1/8 are moved without rounding
         of=lambda c: c(q_mean=np.round(8 * c.q_mean) / 8, k_mean=np.round(8 * c.k_mean) / 8),
         hint="|a|² - 2 a · b + |b|² of large a and b has few digits left: subtract one key first.")
 wasserstein_scores.law("itself", "rounding",

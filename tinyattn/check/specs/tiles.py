@@ -1,4 +1,4 @@
-"""Attention in tiles, without bias: with all weights kept, and with an online softmax."""
+"""Attention in tiles, without bias: `fused_attention` keeps all weights, `flash_attention` has an online softmax."""
 
 from functools import partial
 from typing import Any
@@ -104,7 +104,7 @@ TILES = ((1, 1), (4, 3), (3, 4), (256, 512))
 
 
 def flash_attention_case(draw: CaseDrawer) -> dict[str, Any]:
-    """Masks as arrays and as `Mask`; tiles of some pairs, of all. Tiles of one pair, which take long, are in `tilings`."""
+    """Masks as arrays and as `Mask`; tiles of some pairs, or of all. Tiles of one pair are slow, and in `tilings`."""
     drawn = attention.case(draw)
     window = ops.Mask(causal=draw.flag(), window=draw.choose((1, 2, 5)))
     drawn["mask"] = draw.choose((drawn["mask"], drawn["mask"], ops.Mask(causal=True), window))
@@ -172,9 +172,9 @@ def dropout(op: Subject, **case: Any) -> None:
 
 
 def flash_attention_remark(op: Subject, **_: Any) -> str:
-    """The number of keys, of queries, or of both with a mask, from which on it is wrong, and what explains that."""
+    """The number of keys, queries, or masked tokens from which it is wrong, and a mistake that explains it."""
     q, k, v = np.random.default_rng(0).standard_normal((3, 1027, 4))
-    k = np.stack([0.05 * np.arange(len(k)), *(0.01 * k.T[1:])], axis=-1)  # scores that grow, or fall, from key to key
+    k = np.stack([0.05 * np.arange(len(k)), *(0.01 * k.T[1:])], axis=-1)  # scores grow, or fall, from key to key
     q[:2, 0] = 1, -1
 
     def got(n: int, m: int, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """The bug zoo: right implementations, and what every known bug changes in their code.
 
 One file per spec, with `BUGS` and `make(switches) -> implementation with these bugs`; switches can be combined. The
-bugs are in a TOML file of that name.
+bugs are in a TOML file of the same name.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from .bug import Bug
 
 
 class _Zoo(Mapping[str, ModuleType]):
-    """The modules by kind, each imported when it is first asked for."""
+    """The modules by kind, each imported at its first use."""
 
     kinds = sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
 

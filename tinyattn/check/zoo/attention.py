@@ -47,7 +47,7 @@ def _summed(g, shape, add):
 
 
 def _changed(change, mask, s):
-    """The mask of all scores, changed by a function of it and of a column that is False."""
+    """The mask of all scores, as changed by `change(mask, a column of False)`."""
     if mask is None:
         return None
     mask = np.broadcast_to(mask, (*mask.shape[:-2], *s.shape[-2:]))

@@ -14,10 +14,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bug:
-    """`noisy`: its errors vary with rounding or chance; it is recognised by the properties that fail, not by results.
+    """A known bug of a kind.
 
-    `convention`: it is a different choice, not a mistake, and the suite must accept it. `permitted`: it is accepted
-    without --strict, where the check can detect it; beside another bug it is not named then.
+    noisy         its errors vary with rounding or chance, so the properties that fail recognise it, not the results
+    convention    a different choice, not a mistake: the check must accept it
+    permitted     accepted without --strict if the check detects it, and then not named beside another bug
     """
 
     name: str
@@ -32,15 +33,15 @@ class Bug:
 def planted(module: str, **attributes: Any) -> tuple[list[Bug], Callable[..., Any]]:
     """The bugs in the TOML file beside a module, and `make(switches)`: the module's functions, with these bugs.
 
-    In `bugs` are, by name, [what it is, a tutor's question, a change of the right code: "old text -> new text", several
-    of them joined by " && "], or "zoo.bug", a bug of another zoo whose functions these call. `also` has other ways of
-    making a mistake, each with a switch of its own; `noisy`, `permitted` and `convention` name bugs that are. Of two
-    bugs that change the same text the first wins.
+    The table `bugs` maps a name to [what it is, a tutor's question, changes of the right code], or to "zoo.bug", a bug
+    of another zoo whose functions these call. A change is "old text -> new text", and several are joined by " && ".
+    `also` has other ways of making the same mistake, each with a separate switch. `noisy`, `permitted` and `convention`
+    are lists of names. If two bugs change the same text, only the first has an effect.
     """
     table = tomllib.loads(Path(str(sys.modules[module].__file__)).with_suffix(".toml").read_text("utf-8"))
     bugs: list[Bug] = []
     changes: dict[str, str] = {}
-    inner: dict[str, dict[str, str]] = {}  # by zoo: the switch there, by the switch here
+    inner: dict[str, dict[str, str]] = {}  # {zoo: {a switch of this module: the switch in that zoo}}
     for name, row in table["bugs"].items():
         more = table.get("also", {}).get(name, {})
         for switch, text in ({name: row if isinstance(row, str) else row[2]} | more).items():
@@ -79,7 +80,7 @@ def _zoo(name: str) -> Any:
 
 
 def in_place(f: Callable[..., Any], x: Any, y: Any) -> None:
-    """x = f(x, y) for a ufunc, written into x itself; x that is read-only stays as it is."""
+    """x = f(x, y) for a ufunc, in place; a read-only x stays as it is."""
     if x.flags.writeable:
         f(x, y, out=x)
 
@@ -95,7 +96,7 @@ def matrices(x: Any) -> Any:
 
 
 def entry(x: Any, i: int, axes: int) -> Any:
-    """Entry i of the batch, of an array with more than so many axes; any other array as it is."""
+    """Entry i of the batch, if x has more than `axes` axes; else x."""
     return x[i] if x.ndim > axes and len(x) else x
 
 

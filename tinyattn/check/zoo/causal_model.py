@@ -1,6 +1,6 @@
-"""A causal model, and its known bugs: a small one with fixed random weights, and every way to leak or see too little.
+"""A small causal model with fixed random weights, and its known bugs: ways to leak, and to see too little.
 
-A leak is recognised by which inputs move which outputs, so any model with the same leak is named.
+A bug is recognised by which inputs move which outputs, so it is named in any model.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ W = np.random.default_rng(1).standard_normal((6, 6))
 
 
 def forward(x):
-    """A weighted sum of tanh(x W) over what a token sees, of vectors of width 6."""
+    """For each token a weighted sum of tanh(x W) over the tokens that it sees; x has width 6."""
     n = x.shape[1]
     i, j = np.arange(n)[:, None], np.arange(n)[None]
     sees = (j <= i)

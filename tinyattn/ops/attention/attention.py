@@ -38,7 +38,7 @@ def attention_backward(
 ) -> tuple[Array, Array, Array, Array | None]:  # fmt: skip
     """dv = pᵀ dout, ds = p ⊙ (dp - Σ_k dp_k p_k), dq = c ds k, dk = c dsᵀ q and dbias = ds, with dp = dout vᵀ.
 
-    p are the weights. Dropout multiplies dp, and the p of dv. dbias is summed over the axes along which bias broadcast.
+    p are the weights. Dropout multiplies dp, and the p of dv. dbias is summed over axes along which bias was broadcast.
     Shapes: as in `attention`, and dout like out -> dq, dk, dv, dbias like q, k, v, bias (or None).
 
     Each line undoes one of the forward's, from the last to the first. No mask is needed: at hidden pairs

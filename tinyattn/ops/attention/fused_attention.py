@@ -5,8 +5,8 @@ forward and one in the backward, by three changes:
 
     tiles     64 queries at a time, up to the last key that any of them may look at: under a causal mask little more
               than half of all pairs, in pieces that stay in a core's cache
-    exp(s)    is computed without subtracting the row's largest score, which would not change the weights. Only rows
-              whose sum of exponentials is outside of e^±50 are computed again, with it subtracted
+    exp(s)    the row's largest score is not subtracted first, as that changes no weight. Only rows whose sum of
+              exponentials is outside of e^±50 are computed again, with it subtracted
     1 / Σ     divides the result and not the weights: out = (P v) / l with P = exp(s), l = P 1. In the backward l
               divides dout, and with D = Σ dout ⊙ out (which is Σ weights ⊙ dweights) the softmax has the gradient
               ds = P ⊙ ([dout / l, -D / l] [v, 1]ᵀ): subtracting D is one more column of the product
@@ -94,7 +94,7 @@ def _exponentials(scores: Callable[[], Array]) -> tuple[Array, Array]:
     """exp(s - shift) and its sum over each row, with a shift that depends on the row alone, and is nearly always 0."""
     s = scores()
     xp = get_xp(s)
-    with overflow_is_meant():                                       # such rows are computed again below
+    with overflow_is_meant():                                       # rows that overflow are computed again below
         xp.exp(s, out=s)
     denominator = row_sum(s)
     if not s.size:

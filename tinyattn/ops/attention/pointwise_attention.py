@@ -59,7 +59,7 @@ def pointwise_attention_backward(
     row compete. Here nothing is subtracted, because a weight depends on no other score.
 
     Shapes: as in `pointwise_attention`, and dout like out -> dq, dk, dv, dbias like q, k, v, bias (or None). dbias is
-    summed over the axes along which bias broadcast.
+    summed over axes along which bias was broadcast.
     """
     expect("...ne ...nd ...md ...me ...nm", dout=dout, q=q, k=k, v=v, s=s)
     gate, c = sigmoid(s), shares(s, mask)

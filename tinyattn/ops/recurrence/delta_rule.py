@@ -6,8 +6,8 @@ a decay exp(a) forgets:
 
     S_t = S' + β_t k_tᵀ (v_t - k_t S')            S' = exp(a_t) S_{t-1}            y_t = q_t S_t
 
-With |k| = 1 and β = 1, k_t S_t is v_t, and the values of orthogonal keys are unchanged. β = 0 writes nothing. A token
-is a step of gradient descent, of rate β, on |k S - v|² / 2. For |k| = 1 the part of S along k is multiplied by 1 - β,
+With |k| = 1 and β = 1, k_t S_t is v_t, and values of orthogonal keys only decay. β = 0 writes nothing. A token is a
+step of gradient descent, of rate β, on |k S - v|² / 2. For |k| = 1 the part of S along k is multiplied by 1 - β,
 which is negative for β between 1 and 2 (Grazzi et al. 2025).
 """
 
