@@ -55,8 +55,8 @@ def _by_rounds(ids: Array, values: Array, height: int, xp: Any) -> Rows:
 
     Sorting brings equal ids together, a run for each id. Runs are then ordered by length, the longest first.
     A run of more than 16 rows is summed at once, as a product with ones. All shorter runs are summed side by side, in
-    rounds: round r adds the r-th row of every run that is long enough. No two runs have the same id, so one indexed
-    `+=` loses nothing.
+    rounds: round r adds the r-th row of every run that is long enough. Those runs are the first ones, and no two have
+    the same id, so one `+=` loses nothing.
     """
     if not len(ids):
         return Rows(ids, values)

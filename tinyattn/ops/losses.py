@@ -113,8 +113,8 @@ def tiled_cross_entropy(
     xp, flat, eps = get_xp(x), rows(x), float(smoothing)
     l = xp.zeros((len(flat), 1), dtype=x.dtype)
     m = xp.full(l.shape, -xp.inf, dtype=x.dtype)                         # nothing seen yet
-    for some in _tiles(flat, len(E), tile):
-        s = flat @ E[some].T                                            # (N, D) @ (D, tile)
+    for classes in _tiles(flat, len(E), tile):
+        s = flat @ E[classes].T                                            # (N, D) @ (D, tile)
         new = xp.maximum(m, xp.max(s, axis=1, keepdims=True))           # m'
         s -= new
         l *= xp.exp(m - new)
@@ -143,16 +143,16 @@ def tiled_cross_entropy_backward(
     shares = _shares(dloss, targets, x, weights).reshape(-1, 1)
     dx, shared_x, each = xp.zeros_like(flat), shares * flat, xp.arange(len(flat))
     dE = xp.empty_like(E) if into is None else into
-    for some in _tiles(flat, len(E), tile):
-        s = flat @ E[some].T
+    for classes in _tiles(flat, len(E), tile):
+        s = flat @ E[classes].T
         s -= rows(L)
         ds = xp.exp(s, out=s)                                           # softmax
         if eps:
             ds -= eps / len(E)
-        here = (t >= some.start) & (t < some.stop)                      # is the target in this tile?
-        ds[each, xp.where(here, t - some.start, 0)] -= (1 - eps) * here
-        dx += ds @ E[some]                                              # (N, tile) @ (tile, D)
-        dE[some] = ds.T @ shared_x                                      # (tile, N) @ (N, D)
+        here = (t >= classes.start) & (t < classes.stop)                      # is the target in this tile?
+        ds[each, xp.where(here, t - classes.start, 0)] -= (1 - eps) * here
+        dx += ds @ E[classes]                                              # (N, tile) @ (tile, D)
+        dE[classes] = ds.T @ shared_x                                      # (tile, N) @ (N, D)
     dx *= shares
     return dx.reshape(x.shape), dE
 

@@ -49,12 +49,12 @@ def flash_attention(
     out, room = xp.zeros((*q.shape[:-1], v.shape[-1]), dtype=q.dtype), plan.room()
     L, kT = xp.full((*q.shape[:-1], 1), -math.inf, dtype=q.dtype), plan.columns(k)
 
-    for at, some in itertools.product(plan.heads, plan.queries):
-        cq, o = q[at][..., some, :] * plan.c, out[at][..., some, :]
+    for at, queries in itertools.product(plan.heads, plan.queries):
+        cq, o = q[at][..., queries, :] * plan.c, out[at][..., queries, :]
         l = xp.zeros((*cq.shape[:-1], 1), dtype=q.dtype)
-        m = L[at][..., some, :]                                                # -∞ so far
-        for seen, allowed in plan.keys_of(at, some):
-            s = plan.scores(cq, kT[at][..., seen], allowed, room)
+        m = L[at][..., queries, :]                                                 # -∞ so far
+        for keys, allowed in plan.keys_of(at, queries):
+            s = plan.scores(cq, kT[at][..., keys], allowed, room)
             new = xp.maximum(m, xp.max(s, axis=-1, keepdims=True))             # m'
             finite = xp.where(new == -math.inf, 0, new)                        # nothing allowed yet: e^(-∞ - 0) = 0
             s -= finite
@@ -63,11 +63,11 @@ def flash_attention(
             o *= before
             p = xp.exp(s, out=s)                                               # e^(s - m')
             l += row_sum(p)                                                    # the denominator, before dropout
-            o += plan.dropped(p, at, some, seen) @ v[at][..., seen, :]
+            o += plan.dropped(p, at, queries, keys) @ v[at][..., keys, :]
         empty = l == 0
         l += empty                                                            # where nothing is allowed out is 0
         o /= l
-        L[at][..., some, :] = xp.where(empty, -math.inf, m + xp.log(l))
+        L[at][..., queries, :] = xp.where(empty, -math.inf, m + xp.log(l))
     return out, L
 
 
@@ -93,20 +93,20 @@ def flash_attention_backward(
     cq_L, gD = xp.concatenate([q * plan.c, -L], axis=-1), xp.concatenate([dout, -D], axis=-1)
     k1T, v1T = plan.columns(with_ones(k)), plan.columns(with_ones(v))            # [c q, -L] [k, 1]ᵀ is s - L at once
     room, other = plan.room(), plan.room()
-    for at, some in itertools.product(plan.heads, plan.queries):
-        cqL, dq_, g = cq_L[at][..., some, :], dq[at][..., some, :], dout[at][..., some, :]
-        for seen, allowed in plan.keys_of(at, some):
-            s = plan.scores(cqL, k1T[at][..., seen], allowed, room)
-            p = xp.exp(s, out=s)                                                                   # e^(s - L)
+    for at, queries in itertools.product(plan.heads, plan.queries):
+        cqL, dq_, g = cq_L[at][..., queries, :], dq[at][..., queries, :], dout[at][..., queries, :]
+        for keys, allowed in plan.keys_of(at, queries):
+            s = plan.scores(cqL, k1T[at][..., keys], allowed, room)
+            p = xp.exp(s, out=s)                                                                       # e^(s - L)
             if keep is None:
-                ds = _product(gD[at][..., some, :], v1T[at][..., seen], other)                     # dP - D
+                ds = _product(gD[at][..., queries, :], v1T[at][..., keys], other)                      # dP - D
             else:
-                ds = plan.dropped(_product(g, v1T[at][..., :-1, seen], other), at, some, seen)
-                ds -= D[at][..., some, :]
-            dv[at][..., seen, :] += transpose_last(plan.dropped(p, at, some, seen)) @ g            # out = (P M) v
+                ds = plan.dropped(_product(g, v1T[at][..., :-1, keys], other), at, queries, keys)
+                ds -= D[at][..., queries, :]
+            dv[at][..., keys, :] += transpose_last(plan.dropped(p, at, queries, keys)) @ g             # out = (P M) v
             ds *= p
-            dk[at][..., seen, :] += transpose_last(ds) @ cqL[..., :-1]                             # s = (c q) kᵀ
-            dq_ += ds @ k[at][..., seen, :]
+            dk[at][..., keys, :] += transpose_last(ds) @ cqL[..., :-1]                                 # s = (c q) kᵀ
+            dq_ += ds @ k[at][..., keys, :]
         dq_ *= plan.c
     return dq, dk, dv
 
@@ -129,14 +129,15 @@ class _Plan:
         self.together = () if host else tuple(lead)
         self.tile, self.queries = tile, _cut(0, n, tile[0])
 
-    def keys_of(self, at: tuple[int, ...], some: slice) -> Iterator[tuple[slice, Array | bool]]:
-        """The tiles of keys that some of these queries may look at, and which pairs of each are allowed."""
-        reach = self.mask.reach(some, self.shape[-1])
-        bend = min(some.start, reach.stop) if self.mask.causal else reach.stop    # all queries see the keys before it
-        for seen in (*_cut(reach.start, bend, self.tile[1]), *_cut(bend, reach.stop, self.tile[1])):
-            allowed = self.mask.tile(some, seen, self.shape, self.like, at)
+    def keys_of(self, at: tuple[int, ...], queries: slice) -> Iterator[tuple[slice, Array | bool]]:
+        """The tiles of keys that any of these queries may look at, and which pairs of each are allowed."""
+        reach = self.mask.reach(queries, self.shape[-1])
+        # all queries see the keys before `bend`
+        bend = min(queries.start, reach.stop) if self.mask.causal else reach.stop
+        for keys in (*_cut(reach.start, bend, self.tile[1]), *_cut(bend, reach.stop, self.tile[1])):
+            allowed = self.mask.tile(queries, keys, self.shape, self.like, at)
             if allowed is not False:
-                yield seen, allowed
+                yield keys, allowed
 
     def room(self) -> Array:
         """Memory for a tile of scores, reused for each tile. Shapes: -> (..., a, b)."""
@@ -154,12 +155,12 @@ class _Plan:
         """The transpose, made contiguous: products run faster. Shapes: (..., m, d) -> (..., d, m)."""
         return get_xp(x).ascontiguousarray(transpose_last(x))
 
-    def dropped(self, x: Array, at: tuple[int, ...], some: slice, seen: slice) -> Array:
+    def dropped(self, x: Array, at: tuple[int, ...], queries: slice, keys: slice) -> Array:
         """A tile of weights, or of their gradient, times dropout's factor."""
         if self.keep is None:
             return x
         lead = self.shape[:-2]
-        kept = self.keep.tile(lead, some, seen, self.like, at if is_numpy(get_xp(x)) else None)
+        kept = self.keep.tile(lead, queries, keys, self.like, at if is_numpy(get_xp(x)) else None)
         return x * kept * (1 / (1 - self.keep.rate))
 
 

@@ -48,8 +48,8 @@ class AttentionCache(NamedTuple):
         if self.plain is not None:
             return self.plain
         weights = get_xp(self.q).zeros((*self.q.shape[:-1], self.k.shape[-2]), dtype=self.q.dtype)
-        for some, seen, p in self.tiles:
-            weights[..., some, seen] = p / self.denominator[..., some, :]
+        for queries, keys, p in self.tiles:
+            weights[..., queries, keys] = p / self.denominator[..., queries, :]
         return weights
 
 
@@ -72,18 +72,18 @@ def fused_attention(
     kT = xp.ascontiguousarray(transpose_last(k))     # contiguous: the product runs faster
     out = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype)
     denominator, tiles = xp.empty((*q.shape[:-1], 1), dtype=q.dtype), []
-    for some, seen, hidden in _tiles(mask, (*q.shape[:-1], m), q):
-        scores = partial(_scores, cq[..., some, :], kT[..., seen], hidden)
-        p, denominator[..., some, :] = _exponentials(scores)
-        xp.matmul(p, v[..., seen, :], out=out[..., some, :])
-        tiles.append((some, seen, p))
+    for queries, keys, hidden in _tiles(mask, (*q.shape[:-1], m), q):
+        scores = partial(_scores, cq[..., queries, :], kT[..., keys], hidden)
+        p, denominator[..., queries, :] = _exponentials(scores)
+        xp.matmul(p, v[..., keys, :], out=out[..., queries, :])
+        tiles.append((queries, keys, p))
     denominator[denominator == 0] = 1                               # all keys are hidden: out is 0
     out /= denominator
     return out, AttentionCache(q, k, v, scale, cq, out, denominator, tiles)
 
 
 def _scores(cq: Array, kT: Array, hidden: tuple[slice, Array] | None) -> Array:
-    s = cq @ kT                                                     # (..., 64, d) @ (..., d, seen)
+    s = cq @ kT                                                     # (..., 64, d) @ (..., d, keys)
     if hidden is not None:
         columns, hide = hidden
         get_xp(s).copyto(s[..., columns], -math.inf, where=hide)
@@ -131,17 +131,17 @@ def fused_attention_backward(
     v1T[..., :e, :], v1T[..., e:, :] = transpose_last(v), 1
     dq, dk, dv = into or (xp.empty(q.shape, q.dtype), xp.empty(k.shape, k.dtype), xp.empty(v.shape, v.dtype))
     written = 0                                                     # dk and dv of keys below this have values
-    for some, seen, p in sorted(tiles, key=lambda tile: -tile[1].stop):          # first the tile with most keys
-        ds = gD[..., some, :] @ v1T[..., seen]                      # (dweights - D) / l
+    for queries, keys, p in sorted(tiles, key=lambda tile: -tile[1].stop):          # first the tile with most keys
+        ds = gD[..., queries, :] @ v1T[..., keys]                   # (dweights - D) / l
         ds *= p
-        xp.matmul(ds, k[..., seen, :], out=dq[..., some, :])        # s = c q kᵀ
+        xp.matmul(ds, k[..., keys, :], out=dq[..., queries, :])     # s = c q kᵀ
         if not written:
-            written = seen.stop
-            xp.matmul(transpose_last(ds), cq[..., some, :], out=dk[..., seen, :])
-            xp.matmul(transpose_last(p), g[..., some, :], out=dv[..., seen, :])     # out = (p v) / l
+            written = keys.stop
+            xp.matmul(transpose_last(ds), cq[..., queries, :], out=dk[..., keys, :])
+            xp.matmul(transpose_last(p), g[..., queries, :], out=dv[..., keys, :])  # out = (p v) / l
         else:
-            dk[..., seen, :] += transpose_last(ds) @ cq[..., some, :]
-            dv[..., seen, :] += transpose_last(p) @ g[..., some, :]
+            dk[..., keys, :] += transpose_last(ds) @ cq[..., queries, :]
+            dv[..., keys, :] += transpose_last(p) @ g[..., queries, :]
     dk[..., written:, :] = dv[..., written:, :] = 0                 # hidden from all queries
     if scale != 1:
         dq *= scale

@@ -37,7 +37,7 @@ def performer_attention(
     Sums are over keys j <= i (not causal: over all). The products' mean over W is exp(q_i·k_j / √d). W, from
     `orthogonal_features`, has no gradient.
     Features of keys are at least 1e-30 times the largest so far. If all products of a query are below that, which
-    happened with entries up to 30 but not with entries up to 10, it gets the mean of the keys with the largest
+    happened with entries up to 30 but not with entries up to 10, the query gets the mean of the keys with the largest
     features, not 0 / 0.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), W (features, d), causal: m = n; `keys` (boolean, True = a real

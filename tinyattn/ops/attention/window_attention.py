@@ -66,9 +66,9 @@ def window_attention_backward(
 
 
 def window_shape(n: int, window: int, causal: bool = True) -> tuple[int, int, int]:
-    """The last three axes of `window_attention`'s weights: -> chunks, queries in a chunk c, keys of each query.
+    """The last three axes of `window_attention`'s weights: -> chunks, queries per chunk (c), keys per query (width).
 
-    The last is c for a single chunk, which has no neighbours, else 2 c, and 3 c if not causal.
+    width is c for a single chunk, which has no neighbours, else 2 c (not causal: 3 c).
     Raises ValueError for a window that is not a whole number of at least 1.
     """
     if not isinstance(window, Integral):
