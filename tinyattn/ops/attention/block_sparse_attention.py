@@ -45,10 +45,10 @@ def block_sparse_attention(
     plan = _plan(layout, xp)
     if keys is not None:
         keys = xp.broadcast_to(keys, (*keys.shape[:-1], layout.m))
-    for of in plan.groups:
+    for group in plan.groups:
         out, w = attention(
-            _rows(q, of.queries), _rows(k, of.keys), _rows(v, of.keys), _mask(of, keys), bias,
-            _kept(keep, of, q), 0.0 if keep is None else keep.rate, scale,
+            _rows(q, group.queries), _rows(k, group.keys), _rows(v, group.keys), _mask(group, keys), bias,
+            _kept(keep, group, q), 0.0 if keep is None else keep.rate, scale,
         )  # fmt: skip
         blocks.append(out)
         weights.append(w)
@@ -68,10 +68,10 @@ def block_sparse_attention_backward(
     expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)
     _expect_layout(layout, q, k, bias)
     plan, found, dbias = _plan(layout, get_xp(q)), [], None
-    for of, w in zip(plan.groups, weights, strict=True):
+    for group, w in zip(plan.groups, weights, strict=True):
         *grads, dbias = attention_backward(
-            _rows(dout, of.queries), _rows(q, of.queries), _rows(k, of.keys), _rows(v, of.keys), w, bias,
-            _kept(keep, of, q), 0.0 if keep is None else keep.rate, scale,
+            _rows(dout, group.queries), _rows(q, group.queries), _rows(k, group.keys), _rows(v, group.keys), w, bias,
+            _kept(keep, group, q), 0.0 if keep is None else keep.rate, scale,
         )  # fmt: skip
         found.append(grads)
     dq = _put_back([dq for dq, _, _ in found], plan.of_queries, plan.missing, q)
@@ -101,13 +101,13 @@ class _Plan(NamedTuple):
 @lru_cache(512)
 def _plan(layout: BlockLayout, xp: Any) -> _Plan:
     groups = []
-    for of in layout.groups:
-        looks = None if of.looks.all() else xp.asarray(of.looks)
-        groups.append(_Group(xp.asarray(of.queries), xp.asarray(of.keys), looks))
-    queries = np.concatenate([np.zeros(0, int), *(of.queries.reshape(-1) for of in layout.groups)])
+    for group in layout.groups:
+        looks = None if group.looks.all() else xp.asarray(group.looks)
+        groups.append(_Group(xp.asarray(group.queries), xp.asarray(group.keys), looks))
+    queries = np.concatenate([np.zeros(0, int), *(group.queries.reshape(-1) for group in layout.groups)])
     of_queries = np.full(layout.n, len(queries))
     of_queries[queries[queries >= 0]] = np.flatnonzero(queries >= 0)
-    keys = np.concatenate([np.zeros(0, int), *(of.keys.reshape(-1) for of in layout.groups)])
+    keys = np.concatenate([np.zeros(0, int), *(group.keys.reshape(-1) for group in layout.groups)])
     rows = np.argsort(keys, kind="stable")[np.sum(keys < 0) :]               # the rows of key 0, then of key 1, ..
     count = np.bincount(keys[rows], minlength=layout.m)
     first = np.cumsum(count) - count
@@ -130,17 +130,17 @@ def _rows(x: Array, positions: Array) -> Array:
     return xp.take(x, positions, axis=-2)
 
 
-def _mask(of: _Group, keys: Array | None) -> Array | None:
+def _mask(group: _Group, keys: Array | None) -> Array | None:
     """The allowed pairs of each block. Shapes: keys (..., m) -> onto (..., z, a, b), or None for all."""
     if keys is None:
-        return of.looks
-    real = transpose_last(_rows(keys[..., None], of.keys))                   # (..., z, 1, b)
-    return real if of.looks is None else real & of.looks
+        return group.looks
+    real = transpose_last(_rows(keys[..., None], group.keys))                # (..., z, 1, b)
+    return real if group.looks is None else real & group.looks
 
 
-def _kept(keep: PairMask | None, of: _Group, q: Array) -> Array | None:
+def _kept(keep: PairMask | None, group: _Group, q: Array) -> Array | None:
     """What dropout keeps of each block's weights. Shapes: q (..., n, d) -> (..., z, a, b)."""
-    return None if keep is None else keep.pairs(q.shape[:-2], of.queries, of.keys, like=q)
+    return None if keep is None else keep.pairs(q.shape[:-2], group.queries, group.keys, like=q)
 
 
 def _side_by_side(blocks: list[Array], extra: bool, like: Array) -> Array:
