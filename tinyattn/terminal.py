@@ -75,8 +75,7 @@ def _naming_output() -> Iterator[None]:
 def any_terminal() -> Iterator[None]:
     """A context in which control characters, and characters that standard output cannot encode, are printed as escapes.
 
-    Standard output and error may be closed or missing. Failed writes to standard error, which shows progress bars, are
-    ignored.
+    Streams may be closed or missing. Failed writes to standard error, which shows progress bars, are ignored.
     """
     before = sys.stdout, sys.stderr
     with ExitStack() as stack:

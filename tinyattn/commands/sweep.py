@@ -101,10 +101,7 @@ def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
 
 
 def _rename(out: Path, named: dict[str, Any], known: dict[str, Any]) -> None:
-    """Rename finished runs of an earlier grid (`known`) to their names in this one.
-
-    A name consists of the options that vary, and another grid may vary others.
-    """
+    """Rename finished runs of an earlier grid (`known`) to their names in this one, as other options may vary."""
     for name, point in named.items():
         old = next((other for other, was in known.items() if was == point), name)
         if old != name and RunFolder(out / old).finished and not (out / name).exists():

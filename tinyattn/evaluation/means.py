@@ -44,11 +44,8 @@ def compare_means(values: Sequence[float], others: Sequence[float], paired: bool
 
 
 def two_sided(t: float, freedom: int) -> float:
-    """P(|T| > t) of Student's t: ∫ cosⁿ⁻¹ from arctan(t / √n) to π/2, divided by that from 0, as T = √n tan θ.
-
-    1 for NaN.
-    """
-    if math.isnan(t):                                            # 0 / 0: equal values that do not vary
+    """P(|T| > t) of Student's t: ∫ cosⁿ⁻¹ from arctan(t / √n) to π/2, divided by that from 0, as T = √n tan θ."""
+    if math.isnan(t):                                            # t = 0 / 0, of equal values that do not vary
         return 1.0
     begin = math.atan(t / math.sqrt(freedom))
     width = (math.pi / 2 - begin) / _POINTS

@@ -271,10 +271,7 @@ def _work_of(path: Path) -> Path:
 
 
 def _starts(work: Path, machine: dict[str, Any]) -> list[dict[str, Any]]:
-    """The machines of a run, each once, this one last; without a checkpoint this one alone.
-
-    Raises FileError for a damaged file.
-    """
+    """The machines of a run, each once, this one last; only this one without a checkpoint. FileError if damaged."""
     path = work / STARTS
     known = read_json(path) if path.exists() and (work / CHECKPOINT).exists() else []
     if not isinstance(known, list) or not all(map(is_machine, known)):

@@ -98,12 +98,8 @@ def _record(model: NeuralRecommender, count: int) -> Record:
         if node.output in needed:
             needed |= {x for x in node.inputs if isinstance(x, str)}
             nodes.append(node)
-    return Record(nodes[::-1], scores, state.content if _has_table(model) else None)
-
-
-def _has_table(model: NeuralRecommender) -> bool:
-    """Are scores the products of a state with a table of parameters?"""
-    return type(model.network).as_products is NextItemNetwork.as_products
+    has_table = type(model.network).as_products is NextItemNetwork.as_products       # scores are products with a table
+    return Record(nodes[::-1], scores, state.content if has_table else None)
 
 
 class Writer:

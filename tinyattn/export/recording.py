@@ -11,6 +11,7 @@ the first axis are stored separately until all of x is read.
 """
 
 from collections.abc import Callable
+from functools import partialmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,17 +163,13 @@ def _operator(name: str, how: str) -> Any:
     return forms[how]
 
 
-def _conversion(kind: type) -> Any:
-    return lambda self: self._number(kind)
-
-
 for _short, _name in OPERATORS.items():
     for _how in ("", "r", "i") if _short not in ("lt", "le", "gt", "ge", "eq", "ne") else ("",):
         setattr(Recorded, f"__{_how}{_short}__", _operator(_name, _how))
 for _short, _name in (("neg", "negative"), ("abs", "abs"), ("invert", "logical_not")):
     setattr(Recorded, f"__{_short}__", _operator(_name, ""))
 for _short, _kind in (("bool", bool), ("int", int), ("float", float), ("index", int)):
-    setattr(Recorded, f"__{_short}__", _conversion(_kind))
+    setattr(Recorded, f"__{_short}__", partialmethod(Recorded._number, _kind))
 
 
 class Module:

@@ -37,10 +37,7 @@ class OfInteractions(Measure):
         add_world(command)
 
     def read(self, options: argparse.Namespace) -> tuple[Source, Interactions, Truth | None]:
-        """Raises ValueError for data of a single user, and for several ranks that read standard input.
-
-        Prints a note that standard input cannot be read again.
-        """
+        """Raises ValueError for data of a single user, and for several ranks that read standard input."""
         if STDIN in self.source(options).paths:
             if ranks().size > 1:
                 raise ValueError("standard input reaches a single process of mpiexec: expected DATA in files")

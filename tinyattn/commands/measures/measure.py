@@ -45,8 +45,7 @@ class Measure(Protocol):
 
     def fingerprint(self, data: Any, split: str) -> str:
         """The hash of all that this split of the data depends on."""
-        fingerprint: str = data.fingerprint()
-        return fingerprint
+        return str(data.fingerprint())
 
     def known_options(self, options: argparse.Namespace) -> dict[str, Any]:
         """The options of --preset, if it is given; flags override them."""

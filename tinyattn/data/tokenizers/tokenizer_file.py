@@ -107,10 +107,7 @@ def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
 
 @contextmanager
 def _refusing(what: str) -> Iterator[None]:
-    """Raise ValueError for any error of the package.
-
-    Its panics derive from BaseException, and print to standard error, which is therefore discarded.
-    """
+    """Raise ValueError for any error of the package. Its panics are BaseExceptions that print to standard error."""
     sys.stderr.flush()
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
