@@ -122,7 +122,7 @@ def test_data_without_times_or_that_run_backwards_are_refused_before_training():
         SASRec(**OPTIONS).fit(uneven(), progress=False)
     with pytest.raises(ValueError, match="times of a history run backwards"):
         Sampler(replace(DATA, times=DATA.times[::-1].copy()), 6, 4, 0, False, timed=True)
-    with pytest.raises(ValueError, match="padding is blank, and position timed reads times"):
+    with pytest.raises(ValueError, match="padding is blank, which has no times, and position timed reads times"):
         SASRec(padding="blank", **OPTIONS)
 
 

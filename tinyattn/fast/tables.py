@@ -17,8 +17,7 @@ def learned_backward(position: Any, p: Array, dy: Array, slots: Array) -> Array:
 def sum_by_slot(slots: Array, dx: Array, E: Array) -> Array:
     """`sum_rows` for positions, whose slots ascend by one: (B, L), (B, L, D), (maxlen, D) -> (maxlen, D).
 
-    Histories of equal length have the same slots. A slice is sorted by length, so they are neighbours, and one sum adds
-    them.
+    Histories of equal length have the same slots, and are neighbours in a sorted slice, so one sum adds their rows.
     """
     xp = get_xp(slots, dx, E)
     if not is_numpy(xp):

@@ -111,9 +111,9 @@ class Recommender(Estimator):
         if len(times) != len(sequences):
             raise ValueError(f"times of {len(times):,} sequences for {len(sequences):,} sequences, expected one each")
         timed = []
-        for ids, of in zip(sequences, times, strict=True):
+        for ids, when in zip(sequences, times, strict=True):
             numbers = np.array([self.items.number_or_zero(i) for i in ids], dtype=np.int64)
-            every = TimedHistory(numbers, in_seconds(as_times(np.asarray(of))))
+            every = TimedHistory(numbers, in_seconds(as_times(np.asarray(when))))
             timed.append(TimedHistory(every.items[numbers > 0], every.seconds[numbers > 0]))
         return timed
 

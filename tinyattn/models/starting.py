@@ -44,8 +44,8 @@ def carry_over(start: Any, items: Vocabulary, users: Vocabulary, learner: Any, o
     for tree, kept in pairs:
         old = dict(leaves(kept))
         for name, leaf in leaves(tree):
-            to, of = rows[kind[name]] if name in kind else (..., ...)
-            leaf[to] = backend.asarray(backend.to_numpy(old[name])[of], like=leaf)
+            target, source = rows[kind[name]] if name in kind else (..., ...)
+            leaf[target] = backend.asarray(backend.to_numpy(old[name])[source], like=leaf)
 
 
 def lost_moments(start: Any, optimizer: str) -> str:

@@ -26,8 +26,7 @@ LOOK_EVERY = 50          # on a device, losses are fetched and checked every so 
 class DivergedError(ArithmeticError):
     """A number is not finite; the message names it, and the step.
 
-    After an epoch with a validation score, `parameters` are those of the best epoch, and `history` has all completed
-    epochs.
+    After an epoch with a validation score, `parameters` are those of the best epoch; `history` has the whole epochs.
     """
 
     def __init__(self, message: str) -> None:

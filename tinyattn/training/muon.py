@@ -35,8 +35,7 @@ def muon(
 
     Shapes: all (n, m); matrix and momentum u are written in place. λ = `weight_decay` is a number, or one for each
     entry. Entries of an orthogonal matrix have the size 1 / √max(n, m): the factor makes a step as large as Adam's
-    usual one, so that one learning rate suits both (Liu et al. 2025, equation 4). The authors, too, use Nesterov's
-    β u + g.
+    usual one, so that one learning rate suits both (Liu et al. 2025, equation 4). β u + g is Nesterov's momentum.
     """
     momentum *= BETA
     momentum += gradient

@@ -50,9 +50,9 @@ def shared(like: np.ndarray) -> np.ndarray:
     Raises OSError where the system gives none.
     """
     memory = mmap.mmap(-1, max(like.nbytes, 1))
-    there = np.frombuffer(memory, dtype=like.dtype, count=like.size).reshape(like.shape)
-    there[...] = like
-    return there
+    array = np.frombuffer(memory, dtype=like.dtype, count=like.size).reshape(like.shape)
+    array[...] = like
+    return array
 
 
 class WorkerKilledError(RuntimeError):

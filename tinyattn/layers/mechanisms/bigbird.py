@@ -28,5 +28,5 @@ class BigBird(Patterned):
     name = "bigbird"
 
     def patterns(self, causal: bool, heads: int) -> list[patterns.Pattern]:
-        of = (self.block_size, self.window_blocks, self.global_blocks, self.random_blocks)
-        return [patterns.BigBird(causal, *of)]
+        sizes = (self.block_size, self.window_blocks, self.global_blocks, self.random_blocks)
+        return [patterns.BigBird(causal, *sizes)]

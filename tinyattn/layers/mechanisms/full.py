@@ -56,10 +56,12 @@ class Full(Mechanism):
         if not isinstance(cache, FullCache):                     # of a faster form
             return *cache.backward(dout), {}, {}
         q, k, v, weights, bias, keep, rate, a = cache
-        if a is not None:
-            return *_with_relative_values(dout, q, k, v, weights, bias, keep, rate, a), {}
-        dq, dk, dv, dbias = attention_backward(dout, q, k, v, weights, bias, keep, rate)
-        return dq, dk, dv, {} if bias is None else {"bias": dbias}, {}
+        if a is None:
+            dq, dk, dv, dbias = attention_backward(dout, q, k, v, weights, bias, keep, rate)
+            return dq, dk, dv, {} if bias is None else {"bias": dbias}, {}
+        dp, dv, da = weigh_backward(dout, weights, v, keep, rate, a)
+        dq, dk, terms = scores_backward(softmax_backward(dp, weights), q, k, bias)
+        return dq, dk, dv, terms | {"relative_values": da}, {}
 
     def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask | None:
         return mask
@@ -86,12 +88,7 @@ def weigh_backward(
     return dropout_backward(dp, keep, rate), dv, da
 
 
-def _with_relative_values(
-    dout: Array, q: Array, k: Array, v: Array, weights: Array, bias: Array | None, keep: Array | None, rate: float,
-    a: Array,
-) -> tuple[Array, Array, Array, dict[str, Array]]:  # fmt: skip
-    """`attention_backward` with relative values. -> dq, dk, dv, the gradients of terms."""
-    dp, dv, da = weigh_backward(dout, weights, v, keep, rate, a)
-    ds, c = softmax_backward(dp, weights), 1 / math.sqrt(q.shape[-1])
-    terms = {"relative_values": da} | ({} if bias is None else {"bias": unbroadcast(ds, bias.shape)})
-    return ds @ k * c, transpose_last(ds) @ q * c, dv, terms
+def scores_backward(ds: Array, q: Array, k: Array, bias: Array | None) -> tuple[Array, Array, dict[str, Array]]:
+    """The backward of s = q kᵀ / √d + bias. -> dq, dk, the gradients of terms."""
+    c = 1 / math.sqrt(q.shape[-1])
+    return ds @ k * c, transpose_last(ds) @ q * c, {} if bias is None else {"bias": unbroadcast(ds, bias.shape)}

@@ -87,15 +87,15 @@ class GridWindows(Mechanism):
 
     def dense(self, bias: Array) -> tuple[Array, Array]:
         """The mask (n, n) and the bias (h, n, n) of the readable form; the bias is 0 where the mask hides a pair."""
-        xp, (of,) = get_xp(bias), self.layout.groups
+        xp, (group,) = get_xp(bias), self.layout.groups
         dense = xp.zeros((len(bias), self.layout.n, self.layout.n), dtype=bias.dtype)
-        dense[:, of.queries[:, :, None], of.keys[:, None, :]] = bias
+        dense[:, group.queries[:, :, None], group.keys[:, None, :]] = bias
         return xp.asarray(self.layout.mask), dense
 
     def _cut(self, weights: Array) -> tuple[Array, ...]:
         """The weights within each window. Shapes: (..., h, n, n) -> (..., h, windows, w², w²)."""
-        (of,) = self.layout.groups
-        return (weights[..., of.queries[:, :, None], of.keys[:, None, :]],)
+        (group,) = self.layout.groups
+        return (weights[..., group.queries[:, :, None], group.keys[:, None, :]],)
 
 
 @lru_cache(64)

@@ -92,9 +92,9 @@ class Longformer(Patterned):
         if not self.global_tokens:
             return {}, None
         rows = min(self.global_tokens, x.shape[-2]) if mask.causal else x.shape[-2]
-        tokens, of = [y[..., :rows, :] for y in (x, memory, memory)], (heads, kv_heads, kv_heads)
+        tokens, counts = [y[..., :rows, :] for y in (x, memory, memory)], (heads, kv_heads, kv_heads)
         made, caches = zip(*(dense(p[name], y) for name, y in zip(PROJECTIONS, tokens, strict=True)), strict=True)
-        q, k, v = (for_each_head(split(y, h), heads) for y, h in zip(made, of, strict=True))
+        q, k, v = (for_each_head(split(y, h), heads) for y, h in zip(made, counts, strict=True))
         slots = None if slots is None else slots[..., :rows]
         q, k, _, placed = position.enter(p.get("position"), q, k, slots)     # the terms are known already
         cache = ProjectionsCache(rows, kv_heads, caches, position, placed)

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...ops import Mask, softmax, softmax_backward
-from ...ops.shapes import transpose_last, unbroadcast
+from ...ops.shapes import transpose_last
 from ..dropout_mask import dropout_mask
 from ..refinements import Refinement, pairs_allowed
-from .full import weigh, weigh_backward
+from .full import scores_backward, weigh, weigh_backward
 from .mechanism import Mechanism
 
 
@@ -72,18 +72,20 @@ class Refined(Mechanism):
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
     ) -> tuple[Array, RefinedCache]:
-        if q.shape[-2] != k.shape[-2]:
+        n, m = q.shape[-2], k.shape[-2]
+        if n != m:
             raise ValueError(
-                f"mechanism {self.name} has {q.shape[-2]} queries and {k.shape[-2]} keys, expected as many of each: "
+                f"mechanism {self.name} has {n} queries and {m} keys, expected as many of each: "
                 "it compares the scores of queries, and of keys"
             )
-        hidden = self._as_full(mask, q)
-        allowed = pairs_allowed(hidden, q.shape[-2], like=q)
+        full = self.of.as_full(mask, q.shape[-3], get_xp(q).arange(n)[None, :, None], n)
+        assert full is not None, self.of.name
+        allowed = pairs_allowed(full, n, like=q)
         s = (q * (1 / math.sqrt(q.shape[-1]))) @ transpose_last(k)                   # A, before it is masked
         bias, a = terms.get("bias"), terms.get("relative_values")
         if bias is not None:
             s += bias
-        B, refined = self.refinement.forward(p, s, allowed, q.shape[-1], hidden.lengths)
+        B, refined = self.refinement.forward(p, s, allowed, q.shape[-1], full.lengths)
         weights = softmax(B, allowed)
         keep = dropout_mask(q, weights.shape, rate, rng)
         out = weigh(weights, v, keep, rate, a)
@@ -95,17 +97,8 @@ class Refined(Mechanism):
         q, k, v, bias, refined, weights, keep, rate, a = cache
         dweights, dv, da = weigh_backward(dout, weights, v, keep, rate, a)
         ds, d_refinement = self.refinement.backward(p, softmax_backward(dweights, weights), refined)
-        terms = {} if bias is None else {"bias": unbroadcast(ds, bias.shape)}
-        if da is not None:
-            terms["relative_values"] = da
-        c = 1 / math.sqrt(q.shape[-1])
-        return ds @ k * c, transpose_last(ds) @ q * c, dv, terms, d_refinement
-
-    def _as_full(self, mask: Mask, q: Array) -> Mask:
-        n, xp = q.shape[-2], get_xp(q)
-        as_full = self.of.as_full(mask, q.shape[-3], xp.arange(n)[None, :, None], n)
-        assert as_full is not None, self.of.name
-        return as_full
+        dq, dk, terms = scores_backward(ds, q, k, bias)
+        return dq, dk, dv, terms if da is None else terms | {"relative_values": da}, d_refinement
 
 
 def refined(mechanism: Mechanism, refinement: Refinement, longest: int) -> Mechanism:

@@ -117,8 +117,8 @@ class Latent(Mixer):
         xp, h, (d, _, _) = get_xp(x), self.heads, self.widths(x.shape[-1])
         is_self, memory = memory is None, x if memory is None else memory
         made, caches = {}, {}
-        for name, of in (("query", x), ("latent", memory), ("turned", memory)):
-            made[name], caches[name] = dense(p[name], of)
+        for name, tokens in (("query", x), ("latent", memory), ("turned", memory)):
+            made[name], caches[name] = dense(p[name], tokens)
         for name in ("key", "value"):
             made[name], caches[name] = dense(p[name], made["latent"])
         q, r = split(made["query"], h), made["turned"][:, None]

@@ -75,8 +75,9 @@ class RoPE(Position):
 
 @lru_cache(256)
 def _tables(xp: Any, n: int, d: int, dtype: Any, rope: RoPE) -> tuple[Array, Array]:
-    slots, of = xp.arange(n), (rope.rope_scaling, rope.rope_factor, rope.rope_trained, rope.rope_slow, rope.rope_fast)
-    speeds = rotary_speeds(d, slots, rope.rope_base, *of)
+    slots = xp.arange(n)
+    options = rope.rope_scaling, rope.rope_factor, rope.rope_trained, rope.rope_slow, rope.rope_fast
+    speeds = rotary_speeds(d, slots, rope.rope_base, *options)
     cos, sin = rotary_tables(slots, d, dtype, speeds=speeds)    # only ever read
     return (cos, sin) if rope.amplitude == 1 else (rope.amplitude * cos, rope.amplitude * sin)
 

@@ -44,9 +44,9 @@ class T5(Position):
 
     def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
         xp, n, m = get_xp(q), q.shape[-2], k.shape[-2]
-        of = _buckets(xp, m, 1, self.buckets, self.furthest, self.causal)[:, 0]      # by the distance
+        by_distance = _buckets(xp, m, 1, self.buckets, self.furthest, self.causal)[:, 0]
         far = xp.arange(m - n, m)[:, None] - xp.arange(m)
-        return {"bias": bucket_bias(p["table"], of[xp.maximum(far, 0)])}             # later keys are not looked at
+        return {"bias": bucket_bias(p["table"], by_distance[xp.maximum(far, 0)])}      # later keys are not looked at
 
     def enter_backward(
         self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: Array

@@ -61,8 +61,8 @@ class Llama(TextLayout):
                 ("v_proj", "value", g, np.transpose),
                 ("o_proj", "output", h, np.transpose),
             ):
-                of = f"{theirs}.self_attn.{name}", f"{ours}.attention.{our}"
-                yield from _map(*of, D, heads * D // h, turn, network.bias)
+                names = f"{theirs}.self_attn.{name}", f"{ours}.attention.{our}"
+                yield from _map(*names, D, heads * D // h, turn, network.bias)
             yield _norm(f"{theirs}.post_attention_layernorm", f"{ours}.norm_2", D)
             for name, our, n_in, n_out in (("gate", "gate", D, F), ("up", "inner", D, F), ("down", "outer", F, D)):
                 yield from _map(f"{theirs}.mlp.{name}_proj", f"{ours}.feed_forward.{our}", n_in, n_out)

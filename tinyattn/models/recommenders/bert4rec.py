@@ -4,8 +4,7 @@ Some items of a history are replaced by [MASK], and the network predicts them fr
 task. To recommend, [MASK] is appended to the history; it counts towards `maxlen`.
 
 Blocks are post-LN, with an exact GELU and a feed-forward network four times as wide. A hidden item's state goes through
-one more layer, GELU and LayerNorm. An item's score is the dot product of the result and the item's embedding, plus a
-bias.
+one more layer, GELU and LayerNorm. An item's score is the dot product of that with its embedding, plus a bias.
 
 Differences from the released code: hidden items are drawn anew at every step; positions count from the end; attention
 weights are not dropped; only the newest `maxlen` items of a history are read, without a sliding window; and the

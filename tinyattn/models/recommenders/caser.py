@@ -150,8 +150,8 @@ def _of_each_target(batch: Batch, T: int) -> Batch:
     xp, (B, n) = get_xp(batch.targets), batch.targets.shape
     after = xp.concatenate([batch.targets, xp.zeros((B, T - 1), dtype=batch.targets.dtype)], axis=1)
     targets = xp.concatenate([after[:, j : j + n] for j in range(T)], axis=1)
-    there = (targets != 0).reshape(B, T, n)
-    weight = batch.weight[:, None] * there / xp.maximum(xp.sum(there, axis=1, keepdims=True), 1)
+    present = (targets != 0).reshape(B, T, n)
+    weight = batch.weight[:, None] * present / xp.maximum(xp.sum(present, axis=1, keepdims=True), 1)
     negatives = None if batch.negatives is None else xp.concatenate([batch.negatives] * T, axis=1)
     return batch._replace(targets=targets, negatives=negatives, weight=weight.reshape(B, T * n))
 

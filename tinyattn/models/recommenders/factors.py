@@ -1,7 +1,7 @@
 """Base of the factorised recommenders: an item's score is the dot product of two vectors.
 
-One is the item's row of the table "output". The other is a row of x (B, L, D), which is computed from user and history
-for each position, and is linear in each table.
+One is the item's row of the table "output". User and history give the other for each position: x (B, L, D), which is
+linear in each table.
 """
 
 from dataclasses import dataclass

@@ -123,10 +123,7 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         return rows
 
     def loss(self, p: Any, batch: RatingBatch, rng: Any = None) -> tuple[Any, TimeSVDppCache]:
-        """½ mean((r̂ - r)² + λ (squares of the parameters that the rating reads)), and the cache.
-
-        So a parameter is penalised once for each rating that reads it, as in Koren.
-        """
+        """½ mean((r̂ - r)² + λ (squares of the parameters that the rating reads)), as in Koren, and the cache."""
         xp = get_xp(batch.users)
         _, cache = self.forward(p, batch)
         value = xp.sum(cache.drating**2)

@@ -134,8 +134,8 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         xp, hidden = self._module(self.parameters), self._each("hidden", hidden, pixels, "b")
         words = []
         for i in range(0, len(pixels), AT_ONCE):
-            some = (xp.asarray(x[i : i + AT_ONCE]) for x in (pixels, hidden))
-            scores, _ = network.forward(self.parameters, *some)
+            part = (xp.asarray(x[i : i + AT_ONCE]) for x in (pixels, hidden))
+            scores, _ = network.forward(self.parameters, *part)
             words.append(backend.to_numpy(scores).argmax(axis=-1))
         return np.concatenate(words)
 

@@ -54,10 +54,10 @@ def distances_by_head(model: ImageModel, images: Any) -> dict[str, dict[str, flo
     weights, read, (height, width, _) = model.attention(images), model.network.read, model.shape
     table = {}
     for i, heads in enumerate(attention_distance(weights, height, width, read), start=1):
-        there = [float(far) for far in heads if far == far]                   # NaN where the block has no such head
+        known = [float(far) for far in heads if far == far]                   # NaN where the block has no such head
         alike = uniform_distance(weights[i - 1].shape[-1] - read, height, width)
-        named = {f"head {head}": far for head, far in enumerate(there, start=1)}
-        table[f"block {i}"] = named | {"mean": float(np.mean(there)), "alike": alike}
+        named = {f"head {head}": far for head, far in enumerate(known, start=1)}
+        table[f"block {i}"] = named | {"mean": float(np.mean(known)), "alike": alike}
     return table
 
 
