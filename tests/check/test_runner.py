@@ -132,7 +132,7 @@ def test_what_cannot_be_run_is_said_in_a_line(text, target, says, write, capsys)
         (["x.py", "--as", "softmax", "--seed", "-1"], "seed is -1, expected a whole number of at least 0"),
         (["x.py", "--as", "softmax", "--time-limit", "1e7"], "time_limit is 10000000.0, expected more than 0"),
         (["x.py", "--list"], "--list takes no target: leave out x.py"),
-        (["--contract", "relu", "--as", "gelu"], "--contract relu and --as gelu ask for two kinds"),
+        (["--contract", "relu", "--as", "gelu"], "--contract relu and --as gelu name two kinds"),
         (["--zoo", "--as", "silu"], "silu has no zoo; known: "),
         (["--self", "--as", "nonsense"], "'nonsense' is no kind of implementation"),
     ],

@@ -77,7 +77,7 @@ def _attend(a: dict[str, Any]) -> Run:
 
 
 def _layer(places: dict[str, str], parts: Callable[[dict[str, Any]], tuple[Any, Any]], a: dict[str, Any]) -> Run:
-    """A layer of `x`. `parts(a)` -> its forward of p and x, its backward of p, dy and a cache."""
+    """Run a layer on `x`. `parts(a)` -> its forward(p, x) and its backward(p, dy, cache)."""
     p, (forward, backward) = tree_of(places, a), parts(a)
     y, cache = forward(p, a["x"])
 
@@ -144,7 +144,7 @@ def _block(heads: int, eps: float, form: str) -> layers.Block:
 
 
 def tree_of(places: dict[str, str], arrays: dict[str, Any]) -> Params:
-    """A layer's tree of parameters, with those of `places` that are among the arrays."""
+    """A layer's tree of parameters, from those of the arrays that `places` names."""
     p: Params = {}
     for name, place in places.items():
         if name in arrays:
@@ -318,6 +318,6 @@ def _rank(scores: Array, target: int) -> Array:
 
 
 def _metrics() -> Any:
-    from ..evaluation import ranking  # here, since its package imports all of `data`
+    from ..evaluation import ranking  # imported late, since its package imports all of `data`
 
     return ranking

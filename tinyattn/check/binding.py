@@ -69,7 +69,7 @@ def backward_arguments(
     returned: Any,
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], list[Any]]:
-    """The arguments of `backward` for what `forward` has `returned`. -> all of them by name, and the cotangents.
+    """The arguments of `backward` after a forward that has `returned`. -> arguments by name, and the cotangents.
 
     Raises TypeError for an argument that is neither an input nor an output, or an output that is not of real numbers.
     """

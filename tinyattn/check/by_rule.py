@@ -29,7 +29,7 @@ RULE_HINTS = "Which of your lines computes this?", "What is this gradient multip
 
 
 def changes_alike(match: Match, shown: Trial | None, limit: float) -> tuple[Bug, ...]:
-    """The plainest changes of a formula that give the same numbers in every case, and fail the shown property alike."""
+    """The plainest changes of a formula that give the same numbers in every case, and fail the shown property, too."""
     runners = _runners(match)
     if not runners:
         return ()
@@ -71,7 +71,7 @@ def _patched(runners: "list[_Runner]", rank: int, bug: Bug, changes: Any) -> Ite
 
 
 def _runners(match: Match) -> "list[_Runner]":
-    """For results the plain form and the oracle; for gradients the plain backward and the library's."""
+    """The formulas to change: the plain form and the oracle for results, both backwards for gradients."""
     spec = match.op.spec
     if match.aspect == GRADIENTS:
         name, made = f"{spec.function}_backward", of_backward(spec)

@@ -142,7 +142,7 @@ def copied(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_dtype(x: Any, dtype: Any) -> Any:
-    """x, an array, a tuple or a dictionary, with its arrays of floats in this dtype; x itself if that is None."""
+    """x (an array, tuple or dictionary) with its arrays of floats in this dtype; x itself if the dtype is None."""
     return x if dtype is None else of_arrays(lambda y: y.astype(dtype, copy=False) if y.dtype.kind == "f" else y, x)
 
 

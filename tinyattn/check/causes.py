@@ -104,7 +104,7 @@ def single(op: Subject, patience: float = 10.0) -> Diagnosis:
     try:
         with alarm(patience):
             if any(deaf(op, name) for name in op.spec.wrt or op.signature.parameters):
-                says = "something is float32 where float64 comes in: 7 digits of 16 are right"
+                says = "float64 inputs are computed in float32: 7 digits of 16 are right"
                 return _diagnosis("float32", says, "Which array or constant is made without a dtype, or cast?")
     except (Violation, MissingError, CannotRunError, TooLongError):
         pass

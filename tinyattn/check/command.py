@@ -63,7 +63,7 @@ def _list(options: argparse.Namespace, chosen: list[str]) -> int:
 
 def _contract(options: argparse.Namespace) -> int:
     if options.kind not in (None, options.contract):
-        raise ValueError(f"--contract {options.contract} and --as {options.kind} ask for two kinds")
+        raise ValueError(f"--contract {options.contract} and --as {options.kind} name two kinds")
     spec = get_spec(options.contract)
     clauses, choices = spec.contract(), choices_of(spec)
     lines = [f"- {clause}" for clause in clauses]

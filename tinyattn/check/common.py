@@ -94,7 +94,7 @@ def repeatable(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
 
 @_forward(
     "rounding",
-    "{f} does not care how its inputs lie in memory: Fortran order, strides, read-only",
+    "{f} does not depend on the memory layout of its inputs: Fortran order, strides, read-only",
     hint="Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
     gravity="contract",
 )
@@ -246,7 +246,7 @@ def linear_in_upstream(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
 
 
 @_derived(
-    "the backward of {f} does not care how its inputs lie in memory",
+    "the backward of {f} does not depend on the memory layout of its inputs",
     hint="Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
     gravity="contract",
 )
@@ -261,7 +261,7 @@ def backward_memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> Non
 
 
 @_backward_contract(
-    "for an empty batch the gradients of {f} have the right shapes, and are 0 where the batch shares an argument",
+    "for an empty batch the gradients of {f} have the right shapes, and those of shared arguments are 0",
     hint="A sum over no entries is 0: which line divides by their number?",
     leads=EMPTY_BATCHES,
 )
@@ -353,7 +353,7 @@ def _demand_new_memory(results: dict[str, Any], arguments: dict[str, Any]) -> No
 
 
 def _is_reshape(y: np.ndarray, x: np.ndarray) -> bool:
-    """Whether y is x in another shape. Such a view is allowed, since .reshape makes no copy: patches of one pixel."""
+    """Whether y is x in another shape. Such a view is allowed: .reshape makes no copy, as for patches of one pixel."""
     return y.size == x.size and y.shape != x.shape and np.array_equal(np.ravel(y), np.ravel(x), equal_nan=True)
 
 

@@ -41,7 +41,7 @@ def battery(spec: str) -> tuple[dict[str, Any], ...]:
 
 
 def observe(op: Subject, i: int) -> Observation:
-    """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout counts as one."""
+    """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout is one, too."""
     try:
         with alarm(5.0):
             return (op.spec.observe or observe_call)(op, op.spec, case_of(op, i))

@@ -93,5 +93,5 @@ _RESEMBLANCES: tuple[tuple[str, Callable[[Any, Any], bool]], ...] = (
      lambda x, y: _near(x - y, np.mean(x - y))),
     ("Yours has the right numbers in other places: in which order are they written, and along which axis?",
      lambda x, y: _near(np.sort(x, axis=None), np.sort(y, axis=None))),
-    ("Yours is right for the first token, not for later ones: what do they learn of it?", _later_tokens),
+    ("Yours is right for the first token, not for later ones: what does a token get from earlier ones?", _later_tokens),
 )  # fmt: skip

@@ -1,14 +1,15 @@
 """Name a known bug: compare the implementation's results with those of every bug in the zoo, on the same inputs.
 
-The implementation and each buggy version are run on a fixed battery of cases. A bug is named if its results equal the
-implementation's on at least half of the cases where this is wrong (for a pair of bugs, on all of them), contradict them
-on at most a quarter, and are right wherever the implementation is right. Single bugs are tried first, then pairs. If
-several bugs match equally well, all are named. Bugs whose errors vary with rounding or random draws (`noisy`) are
-recognised by the properties that fail and by the size of their errors.
+The implementation and each buggy version are run on a fixed battery of cases. A bug is named on three conditions:
+- its results equal the implementation's on half of the wrong cases, or more (for a pair of bugs, on all of them);
+- its results contradict the implementation's on at most a quarter of the wrong cases;
+- its results are right wherever the implementation is right.
+Single bugs are tried first, then pairs. If several bugs match equally well, all are named. Bugs whose errors vary with
+rounding or random draws (`noisy`) are recognised by the properties that fail and by the size of their errors.
 
 If no bug of the zoo matches, changes of the formula are tried: known slips (slips.toml), then mutants by rule
-(mutants.py). A change is named if its results equal the implementation's on all cases, where on up to a quarter of the
-wrong ones both may give no numbers. Without a match the diagnosis states in which cases, and in which results, the
+(mutants.py). A change is named if its results equal the implementation's on all cases; on up to a quarter of the wrong
+cases both may also give no numbers. Without a match the diagnosis states in which cases, and in which results, the
 implementation is wrong.
 """
 

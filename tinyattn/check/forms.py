@@ -1,8 +1,8 @@
 """Forms of a call that an implementation does not take: detected once, reported once, and left out.
 
 The forward is called with a few cases of every form, such as x without a batch axis or b=None. A form is not offered if
-the forward raises on at least half of its cases and is right on none (it may return where sizes agree by chance). Calls
-of other forms are checked; a call that raises without a form that explains it is a failure.
+the forward raises on at least half of its cases and is right on none (some may return since sizes agree by chance).
+Calls of other forms are checked; a call that raises without a form that explains it is a failure.
 """
 
 import itertools
@@ -166,7 +166,7 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
     if not op.spec.common:
         return cases
     name = next(iter(gaining(op.spec.case)), next(iter(cases[0])))
-    full: dict[int, list[dict[str, Any]]] = {}  # with all arguments, by axes of the first one with a batch
+    full: dict[int, list[dict[str, Any]]] = {}  # cases with all arguments, by axes of the first batched one
     for seed, lead in itertools.product(range(SEEDS, 5 * SEEDS), LEADS):
         case = op.spec.case(CaseDrawer.seeded(seed, (lead,)))
         if all(x is not None for x in case.values()):
@@ -235,7 +235,7 @@ def _share_right(outcomes: list[str]) -> float:
 
 
 def other_forms(op: Subject) -> list[Form]:
-    """The forms of the spec, and those of every spec with a mask, or with heads."""
+    """The forms of the spec, and the common forms of calls with a mask or with heads."""
     names = op.signature.parameters
     forms = list(op.spec.forms)
     if "mask" in names:

@@ -161,7 +161,7 @@ def of_backward(spec: Spec) -> tuple[Formula, Any] | None:
 
 
 def atom(node: Any) -> str:
-    """The text of a name, or of a subscript of one, that is read; else ""."""
+    """The text of a node that reads a name or a subscript of a name; else ""."""
     plain = isinstance(node, ast.Name) or (isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name))
     return ast.unparse(node) if plain and isinstance(node.ctx, ast.Load) else ""
 

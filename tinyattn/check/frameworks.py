@@ -163,7 +163,7 @@ def _imports(forward: Any, framework: Any) -> bool:
 
 
 def _returns_arrays(op: Subject, patience: float) -> bool:
-    """Whether it returns arrays for arrays, in the first of a few cases that does not raise."""
+    """Whether it returns an array for arrays, in the first case that does not raise."""
     if not op.spec.common:
         return not _is_module(op.implementation) and _runs(op, patience)
     defaults = {n: p.default for n, p in op.signature.parameters.items() if p.default is not p.empty}

@@ -329,8 +329,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def _die_with_the_parent(number: int | None = None) -> None:
-    """Start a process group, so that grandchildren can be killed. On Linux, also request a signal, by default SIGKILL,
-    for the time when the parent dies."""
+    """Start a process group, so that grandchildren can be killed. On Linux, this process also gets a signal, by default
+    SIGKILL, when its parent dies."""
     with contextlib.suppress(OSError, AttributeError):
         os.setpgid(0, 0)
     if sys.platform == "linux":

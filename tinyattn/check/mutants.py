@@ -24,7 +24,7 @@ _PARTS = (
     ("{}[..., ::-1, :]", "the rows of `{}` are in reversed order"),
     ("{}[..., ::-1, :, :]", "the matrices of `{}` are in reversed order"),
 )
-_ASKS = "Print what your first lines read of each argument: which, and in which order?"
+_ASKS = "Print each argument as your first lines read it: is it the right one, whole, and in the right order?"
 _MISSING = ("a term is missing", "a factor is missing")
 _STEPS = ("{} - 1", "{} + 1", "max({} - 1, 0)", "0", "-1")
 

@@ -11,11 +11,11 @@ FEW, SOON = 6, 0.7  # of a fast check: cases per property, and seconds to shrink
 
 @dataclass(frozen=True)
 class Options:
-    """Each property is tried on `examples` cases drawn from `seed`. All may take `time_limit` seconds, and one case
-    `patience` seconds. With `strict`, forms of a call that are not offered, other conventions and mere rounding are
-    failures. The properties named in `skip` are not tried. With `dtype`, "float32" or "float64", every array of floats
-    has this dtype. With `brief`, the searches for a small counterexample and for the cause are short. `fast`, for a
-    check at every save, implies `brief`, draws few cases, and leaves out large sizes and long runs.
+    """Each property is tried on `examples` cases drawn from `seed`. The check may take `time_limit` seconds, and one
+    case `patience` seconds. With `strict`, forms of a call that are not offered, other conventions and mere rounding
+    are failures. The properties named in `skip` are not tried. With `dtype`, "float32" or "float64", every array of
+    floats has this dtype. With `brief`, the searches for a small counterexample and for the cause are short. `fast`,
+    for a check at every save, implies `brief`, draws few cases, and leaves out large sizes and long runs.
 
     Raises ValueError for numbers out of range, TypeError for another option.
     """

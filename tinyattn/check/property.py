@@ -39,7 +39,7 @@ FEW_ULP = 16  # units in the last place by which two ways of computing the same 
 
 
 class Violation(AssertionError):
-    """A property does not hold: a sentence, and where known the values got and expected.
+    """A property does not hold. It has a message and, if known, the values got and expected.
 
     `gravity` overrides the property's: a wrong dtype breaks the contract, whichever property notices it. `sort` is
     "values", "shape", "type" (no array of numbers), "count" (of results), "raised" or "endless" (no return in time).

@@ -170,7 +170,7 @@ def tell(first: Finding, diagnosis: Any) -> Iterator[str]:
 
 
 def also_fails(failures: list[Finding]) -> Iterator[str]:
-    """The failures after the first: a line for those of its cause, for wrong numbers, for leaks, for each breach."""
+    """The failures after the first: a line each for those of its cause, wrong numbers, leaks, and each breach."""
     first, rest = failures[0], failures[1:]
     same = [f.property for f in rest if first.cause and f.cause == first.cause]
     rest = [f for f in rest if f.property not in same]

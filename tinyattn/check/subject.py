@@ -239,7 +239,7 @@ class Subject:
         return lambda *args, **kwargs: called(f, name, *in_dtype(args, self.spec.dtype), **kwargs)
 
     def gradients(self, case: dict[str, Any], *upstream: Any) -> dict[str, Any]:
-        """The gradients that the backward, called with copies, returns for these upstream gradients, by argument."""
+        """The gradients by argument for these upstream gradients. The backward gets copies."""
         takes = self.prepared(case, upstream)
         return self.name_gradients(case, self.backward(copied(takes)))
 
@@ -259,7 +259,7 @@ class Subject:
         required = self.backward_arguments()
         takes = dict(zip(required, upstream, strict=False))
         rest = list(required)[len(upstream) :]
-        if sum(required[n] and n not in known for n in rest) > len(spare):  # other names: by position
+        if sum(required[n] and n not in known for n in rest) > len(spare):  # names differ: match by position
             parameters = self.ours_backward.parameters
             library = list(parameters)[len(upstream) :]
             needed = [n for n in rest if required[n]], [n for n in library if parameters[n].default is EMPTY]

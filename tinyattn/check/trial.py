@@ -255,7 +255,7 @@ class Trial:
         return {n: x for n, x in case.items() if n not in self.op.lacks}
 
     def long(self, case: dict[str, Any]) -> None:
-        """Try a case of 300 tokens. If it takes too long, none is tried again: loops over every entry may be right."""
+        """Try a case of 300 tokens. A call that takes too long is no failure, but ends such cases."""
         if self.note_of_long:
             return
         try:

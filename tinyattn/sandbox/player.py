@@ -1,6 +1,6 @@
 """The process that runs untrusted code: `python -c "from tinyattn.sandbox.player import main; main()" OPTIONS`.
 
-It exchanges the messages of wire.py on its standard input and output. It never sees what an answer is graded by.
+It exchanges the messages of wire.py on its standard input and output. It never sees the grader's expected results.
 """
 
 import json

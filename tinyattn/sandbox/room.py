@@ -227,7 +227,7 @@ class _Watched(Peer):
                 self.forget()
 
     def _used(self) -> float:
-        """The process's CPU time in seconds, where Linux tells it; on other systems the wall time."""
+        """The process's CPU time in seconds on Linux; the wall time on other systems."""
         if sys.platform != "linux":
             return time.monotonic()
         with contextlib.suppress(OSError):

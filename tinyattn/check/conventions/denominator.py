@@ -1,4 +1,4 @@
-"""Linear attention with a small number added to its denominator, which is in code, but in no paper."""
+"""Linear attention with a small number added to its denominator, as in some code, but in no paper."""
 
 from typing import Any
 

@@ -88,7 +88,7 @@ class SmallK(Switch):
 
 @convention("small k", "k may have to be at most, or below, the number of items")
 def _small_k(op: Subject) -> Switch | None:
-    """Whether it raises for 4 and for 3 of 3 items, as topk and argpartition do."""
+    """Whether it raises for k = 4, as topk does, or also for k = 3, as argpartition does, of 3 items."""
 
     def raises(k: int) -> bool:
         try:
