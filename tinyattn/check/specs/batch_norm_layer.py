@@ -48,8 +48,8 @@ def evaluation_keeps(op: Subject, batches: np.ndarray) -> None:
     same_bits(other, expected, "trained on after an evaluation, y", float(np.max(np.abs(expected))))
 
 
-@states("rounding", "a batch moves the running mean by one share of its distance, for every feature and at every step, or by "
-        "1/t at step t; and it moves the running variance, biased or not, by the same share",
+@states("rounding", "a batch moves the running mean toward the batch's mean by a share of their distance: one share for all "
+        "features and steps, or 1/t at step t. The running variance, biased or not, moves by the same share",
         hint="new = (1 - m) old + m batch, with the same m for mean and variance (not the standard deviation).")
 def one_share(op: Subject, batches: np.ndarray) -> None:
     shares = []

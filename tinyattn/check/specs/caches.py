@@ -49,7 +49,7 @@ cached_model.law("steps_are_the_whole", "rounding",
         "one step for each token gives what forward gives for the whole sequence",
         lambda op, c: both_ways(op, input_of(op, c.x)),
         hint="What does a token need of the tokens before it, and what is its position?")
-cached_model.law("long_sequences", "rounding", "the same holds for long sequences: `maxlen` tokens, 256 at most, or 40",
+cached_model.law("long_sequences", "rounding", "the same holds for long sequences: of `maxlen` tokens, at most 256, or of 40 without a `maxlen`",
         lambda op, c: both_ways(op, two_of(op, tried_length(op, "long_sequences"))), "extremes",
         hint="Does the cache have an end, or a window?", once=True)
 

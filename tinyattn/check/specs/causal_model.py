@@ -106,7 +106,7 @@ def prefix(op: Subject, x: np.ndarray) -> None:
         close(forward_of(op, x[:, :t]), y[:, :t], rounding(dtype_of(op, y), y.size, scale), f"of a prefix of length {t}, y")
 
 
-@states("exact", "it is causal over long sequences: `maxlen` positions, 256 at most, or 40", "extremes", once=True,
+@states("exact", "it is causal over long sequences: of `maxlen` positions, at most 256, or of 40 without a `maxlen`", "extremes", once=True,
         hint="Is there a window, a block or a cache with an end?", gravity="leak")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = tried_length(op, "long_sequences")
@@ -324,7 +324,7 @@ def as_if_alone(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
         close(alone[0], y[b, :length], rounding(dtype_of(op, y), y.size, scale), f"sequence {b} alone: y")
 
 
-@padding_invariance("exact", "the last real token moves its own output, and every output if the token before it moves every output",
+@padding_invariance("exact", "the last real token moves its own output, and all outputs if the token before it does",
         hint="Is the last real token taken for padding?")
 def real_tokens_count(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
     tokens, other = _input(op, x), _input(op, x + 1)

@@ -55,7 +55,7 @@ def rate_of_mask(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> N
 random(states, lambda op, rng, shape, rate: op.other("keep_mask")(rng, shape, rate or 0.5))
 
 
-@states("statistical", "entries of a mask are drawn independently", hint="One draw an entry, none of them shared.")
+@states("statistical", "entries of a mask are drawn independently", hint="One draw for each entry, none of them shared.")
 def independent(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     rng, rate = np.random.default_rng(11), rate or 0.5
     mask = np.asarray(op.other("keep_mask")(rng, (150, 150), rate)).astype(float)

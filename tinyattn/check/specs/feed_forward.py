@@ -11,7 +11,7 @@ from .builder import Call, CaseDrawer, SpecBuilder, Subject
 
 linear = SpecBuilder("linear")
 linear_in(linear, "x", of=lambda case: case | {"b": None}, name="additive", says="without b it is linear in x",
-          hint="Is anything added besides b, or not linear?")  # fmt: skip
+          hint="Is anything besides b added, or is anything not linear?")  # fmt: skip
 
 
 def linear_case(draw: CaseDrawer) -> dict[str, Any]:

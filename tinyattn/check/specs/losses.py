@@ -123,7 +123,7 @@ bpr.law("opposite_gradients", "rounding", "dnegative is -dpositive; positions of
 
 
 @bpr("rounding", "a target 4,000 behind costs 4,000, and one 4,000 ahead nothing; N dpositive is -1 and 0", "extremes",
-        hint="σ(-4000) is 0, and its logarithm is -inf, or what a small constant makes of it: stay with logarithms.")
+        hint="σ(-4000) is 0, and its logarithm -inf, or that of a small constant added: compute log σ directly.")
 def bpr_far_behind(op: Subject, positive: Any, negative: Any, weights: Any) -> None:
     high = np.full_like(positive, 2000)
     limit = rounding(positive.dtype, positive.size, 4000.0)
@@ -216,7 +216,7 @@ bpr_max.law("far_negatives", "rounding",
 
 
 @bpr_max("rounding", "a target 4,000 behind costs 4,000, and one 4,000 ahead nothing; gradients are -1, 1 / k and 0",
-        "extremes", hint="σ(-4000) is 0, and its logarithm is not -55: stay with logarithms.")
+        "extremes", hint="σ(-4000) is 0; with 1e-24 added its logarithm is -55, not -4000: compute log σ directly.")
 def bpr_max_far_behind(op: Subject, positive: Any, negatives: Any, weights: Any, regularisation: float = 1.0) -> None:
     at, level = np.full_like(positive, 2000), np.full_like(negatives, 2000)
     limit = rounding(positive.dtype, negatives.size, 4000.0)
@@ -285,7 +285,7 @@ distance_bpr.law("far_behind", "rounding", "a target 4,000 farther costs 4,000, 
              "the loss")
             for positive, negative, cost in ((4000, 0, 4000.0), (0, 4000, 0.0), (4000, 4000, math.log(2)))
         ), "extremes", of=lambda c: c(weights=None, between=np.zeros_like(c.positive), pvn_weight=0.0),
-        hint="σ(-4000) is 0, and its logarithm is not -55: stay with logarithms.")
+        hint="σ(-4000) is 0; with 1e-24 added its logarithm is -55, not -4000: compute log σ directly.")
 
 
 @distance_bpr("exact", "at the kink, d⁺ = d, the gradient of the hinge is 0", "extremes", hint="d⁺ > d, or d⁺ >= d?")

@@ -128,7 +128,7 @@ cross_attention.law("orders", "rounding",
         ], of=lambda c: c(mask=None), hint="Which axis of the scores are the keys, and over which does softmax run?")
 
 
-@cross_attention("exact", "a query moves no other query's output, and a masked token of the memory moves none, by a single bit",
+@cross_attention("exact", "a query moves no bit of another query's output, and a masked token of the memory no bit of any",
         hint="mask[i, j] = may query i look at token j of the memory?")
 def who_moves_whom(op: Subject, **case: Any) -> None:
     m = case["memory"].shape[-2]

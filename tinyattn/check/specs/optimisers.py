@@ -322,7 +322,7 @@ def curve(op: Subject, warmup: int, steps: int) -> None:
     op.remembered["curve"] = f"after the warm-up it is {_nearest(op, warmup, steps)}"
 
 
-schedule.law("twice_as_long", "approximate", "twice as long a warm-up and training have the same rate at twice the step",
+schedule.law("twice_as_long", "approximate", "doubling the warm-up and the steps gives step 2 t the rate that step t had",
         lambda op, c: (
             _of_the_peak(op, 2 * c.warmup, 2 * c.steps)[1::2], _of_the_peak(op, **c),
             2 / c.warmup + 4 / (c.steps - c.warmup),
@@ -330,7 +330,7 @@ schedule.law("twice_as_long", "approximate", "twice as long a warm-up and traini
         ), hint="Is a number of steps written into the code?")
 
 
-@schedule("exact", "beyond the last step the rate neither rises nor is negative; it may raise", "extremes",
+@schedule("exact", "beyond the last step the rate does not rise and is not negative; the call may also raise", "extremes",
         hint="cos goes up again after π, and a line goes below 0: hold the last rate.")
 def beyond(op: Subject, warmup: int, steps: int) -> None:
     last = _rate(op, steps, warmup, steps)

@@ -34,7 +34,7 @@ alibi.law("straight", "rounding", "with every token further back, a head's bias 
         ], hint="Is it a straight line in the distance?")
 
 
-@alibi("rounding", "from head to head, slopes are multiplied by one factor, the first slope; the last is 1/256",
+@alibi("rounding", "from head to head, slopes are multiplied by the first slope, and the last slope is 1/256",
         hint="The exponents of H heads are -8/H, -16/H, ... -8: is there one too many, or too few?")
 def geometric(op: Subject, heads: int, n: int) -> None:
     power = 1 << (heads.bit_length() - 1)                                # heads that are no power of 2: a convention

@@ -74,7 +74,7 @@ def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         demand(metric(scores, target, k + 1) >= metric(scores, target, k) - 1e-12, f"{name} falls as k grows")
 
 
-ranking.law("constant_scores", "rounding", "if all V scores are equal, the target's rank is the mean one, (V + 1) / 2",
+ranking.law("constant_scores", "rounding", "if all V scores are equal, the target's rank is the mean rank, (V + 1) / 2",
         lambda op, c: (
             pair for items in (3, 21, 41) for target in (0, items // 2, items - 1)
             for pair in like_loops(op, np.zeros(items, c.scores.dtype), target, c.k)
@@ -240,7 +240,7 @@ def ranking_of_several_one_number(op: Subject, scores: np.ndarray, relevant: np.
 
 
 ranking_of_several.law("oracle", "rounding",
-        "recall is the share of relevant items within k, NDCG their DCG over that of the ideal ranking",
+        "recall is the share of relevant items within k, and NDCG is their DCG divided by that of the ideal ranking",
         lambda op, c: several_like_loops(op, **c), "oracle",
         hint="Rank five items by hand, the second and the fourth relevant: which rank has each hit, what does it gain, and what divides the sum?")
 ranking_of_several.law("ideal", "rounding",
@@ -268,7 +268,7 @@ def order_alone(op: Subject, scores: np.ndarray, relevant: np.ndarray, k: int) -
 
 
 ranking_of_several.law("constant_scores", "rounding",
-        "if all V scores are equal, recall@k is k / V and NDCG what random orders have on average",
+        "if all V scores are equal, recall@k is k / V, and NDCG is the mean over random orders",
         lambda op, c: several_like_loops(op, np.zeros(21, c.scores.dtype), np.arange(21) % 4 == 1, c.k),
         hint="Score everything 0: how large is your recall@10?")
 ranking_of_several.law("left_out", "exact", "items left out (-inf) that are not relevant change nothing",

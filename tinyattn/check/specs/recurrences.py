@@ -260,7 +260,7 @@ def _unit(k: np.ndarray) -> np.ndarray:
 
 
 delta_rule.law("replaces", "rounding",
-        "with β = 1 a query that is the token's key reads the token's value, whatever was there",
+        "with β = 1 a query that is the token's key reads the token's value, whatever the state was before",
         lambda op, c: (op(**c), c.v), of=lambda c: c(q=_unit(c.k), k=_unit(c.k), beta=np.ones_like(c.beta)), times=3,
         hint="What is written: the value, or its difference from what the key reads now? After the decay, or before?")
 delta_rule.law("writes_nothing", "rounding", "with β = 0 nothing is written: y_t reads what is left of S0",

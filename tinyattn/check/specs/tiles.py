@@ -148,7 +148,7 @@ def flash_attention_far_scores(op: Subject, **case: Any) -> None:
         close(op(**far), expected, rounding(case["q"].dtype, m, 200 * largest(case["v"])), "out")
 
 
-@flash_attention("rounding", "dropout seeded by one integer equals dropout by the whole mask, and so do its gradients",
+@flash_attention("rounding", "dropout seeded by one integer has the outputs and gradients of dropout by the whole mask",
         hint="The normaliser sums weights before dropout. Does the backward draw the same mask?")
 def dropout(op: Subject, **case: Any) -> None:
     if "keep" in op.lacks:
