@@ -167,7 +167,7 @@ def test_a_film_has_each_step_and_moves_between_them(monkeypatch: Any) -> None:
         ("rule", {"A": np.ones((7, 2))}, r"A has shape \(7, 2\), expected 1 to 6 rows and columns"),
         ("rule", {"A": np.ones((0, 2))}, r"A has shape \(0, 2\)"),
         ("rule", {"A": np.ones(2)}, r"A has shape \(2,\)"),
-        ("rule", {"A": [[1.0], [1.0, 2.0]]}, "A is no array of real numbers"),
+        ("rule", {"A": [[1.0], [1.0, 2.0]]}, "A is not an array of real numbers"),
         ("softmax", {"dp": np.full((2, 2), np.nan)}, "dp has numbers that are not finite, or beyond 1000"),
         ("softmax", {"p": np.ones((1, 2))}, r"rows of p sum to \[2.\], expected 1"),
     ],

@@ -224,7 +224,7 @@ def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:
     says, q, k = "Make the second word look only at the first.", np.ones((2, 1)), np.array([[1.0], [0.0]])
     opened(chromium, mirror(["The", "cat"], goal=Goal(says, 1, 0), q=q, k=k), tmp_path)
     assert says in text(chromium, "strong")
-    assert text(chromium, "[role=status]") == "The weight is 0.731; 0.95 is asked for."
+    assert text(chromium, "[role=status]") == "The weight is 0.731; the goal is 0.95."
     entry(chromium, "q", 1, 0).send_keys("\ue00e", "\ue00e")                               # page up: 1 more
     assert text(chromium, "[role=status]") == "Done: the weight is 0.953."
 
@@ -251,8 +251,8 @@ def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:
         ({"goal": Goal("x", 0.5, 0)}, "expected tokens 0 to 1"),
         ({"algorithm": "linear", "goal": Goal("x", 0, 0)}, "linear has no weights that a goal could ask for"),
         ({"q": np.full((2, 4), 1e300)}, "q has numbers that are not finite, or beyond 1e[+]30"),
-        ({"q": np.ones((2, 4), complex)}, "q is no array of real numbers"),
-        ({"q": [[1.0], [1.0, 2.0]]}, "q is no array of real numbers"),
+        ({"q": np.ones((2, 4), complex)}, "q is not an array of real numbers"),
+        ({"q": [[1.0], [1.0, 2.0]]}, "q is not an array of real numbers"),
         ({"heads": 1.5}, "heads 1.5"),
         ({"scale": 1e300}, "scale is 1e[+]300"),
     ],

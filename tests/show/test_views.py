@@ -247,7 +247,7 @@ def test_weights_can_be_made_again_of_what_the_page_has(options):
         np.testing.assert_allclose(found, weights, atol=1e-5)
         if "mechanism" not in options:
             np.testing.assert_array_equal(np.broadcast_to(allowed, (n, m)), causal_mask(n, np.zeros(1)))
-    (columns, rows) = tables_of(view.table)["sasrec: weights of the token that is asked"]
+    (columns, rows) = tables_of(view.table)["sasrec: weights of the token that answers"]
     assert columns == run["tokens"] == history(model)
     assert list(rows) == [f"layer {i + 1}, head {j + 1}" for i in range(2) for j in range(2)]
     np.testing.assert_allclose(list(rows.values()), expected[:, :, -1].reshape(4, 6), atol=6e-4)
@@ -329,9 +329,9 @@ def test_a_model_that_reads_both_ways_says_that_nothing_is_masked_and_is_asked_b
     with pytest.raises(ValueError, match="padding is 4, expected 0 to 3"):
         visualise(model, ids, padding=4)
     padded = visualise(model, ids, padding=2).data["runs"][0]
-    assert padded["mask"].startswith("Hatched, or grey, is masked: padding, at which nobody looks.")
+    assert padded["mask"].startswith("Hatched, or grey, is masked: padding, at which no token looks.")
     causal = visualise(trained(), ids, padding=2).data["runs"][0]
-    assert causal["mask"] == "Hatched, or grey, is masked: what comes later, and with it padding."
+    assert causal["mask"] == "Hatched, or grey, is masked: what comes later, padding included."
 
 
 def test_two_models_are_asked_for_the_best_items_of_both_and_titles_have_the_options_that_differ():
@@ -348,7 +348,7 @@ def test_two_models_are_asked_for_the_best_items_of_both_and_titles_have_the_opt
     assert mine["tokens"][0] == f"<{ids[0]}>" + 52 * "x" + "…"
     assert len(mine["tokens"][0]) == 60
     assert _short(60 * "x") == 60 * "x"
-    parts = ("answers", "weights of the token that is asked")
+    parts = ("answers", "weights of the token that answers")
     assert list(tables_of(view.table)) == [f"{title}: {part}" for title in (first, second) for part in parts]
     alike = visualise(model, ids, against=model, titles=["a", "b"]).data["runs"]
     assert [run["title"] for run in alike] == ["the same options (a)", "the same options (b)"]

@@ -1,4 +1,4 @@
-"""Figures, and `trace`, which shows every intermediate. matplotlib is imported when the first figure is drawn."""
+"""Figures, and `trace`, which shows every intermediate value. matplotlib is imported when the first figure is drawn."""
 
 from typing import Any
 

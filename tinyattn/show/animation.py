@@ -13,17 +13,16 @@ from .records import Entry
 from .sources import function_lines, statement_at
 from .style import BLUE, GREY, INK, figure, in_style
 
-AROUND = 7               # lines of source before and after
-MOST = 400               # pictures
+AROUND = 7               # lines of source shown before and after a step's line
+MOST = 400               # the most pictures of a GIF
 
 
 @in_style
 def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> Path:
     """Write matplotlib figures of one size as a repeating GIF. -> path.
 
-    Each is shown for `seconds`; a pair (figure, seconds) has its own.
-
-    Raises ValueError for no pictures, for more than 400, and for seconds that are not above 0.
+    Each figure is shown for `seconds`; a pair (figure, seconds) sets its own time. Raises ValueError for no pictures,
+    for more than 400, and for `seconds` of 0 or less.
     """
     from PIL import Image
 
@@ -48,7 +47,7 @@ def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> 
 
 @in_style
 def step_picture(entry: Entry, of: int) -> Any:
-    """One step of a trace: its line among its neighbours, and its array. -> matplotlib figure of 9 by 4 inches."""
+    """One step of a trace: its line with the lines around it, and its array. -> matplotlib figure of 9 by 4 inches."""
     fig, (left, right) = figure(1, 2, size=(9.0, 4.0), width_ratios=(3, 2))
     statement = statement_at(entry.call.file, entry.line)
     first = max(statement.first - AROUND, entry.call.line)

@@ -7,16 +7,16 @@ import numpy as np
 from .style import BLUE, HEAT, INK, figure, in_style
 
 SIGNED = "PuOr_r"        # orange above zero, violet below, white at zero
-MOST = 12                # small maps along an axis
-NUMBERS = 8              # cells show numbers up to this many rows and columns
+MOST = 12                # the most small maps along an axis
+NUMBERS = 8              # cells show numbers if there are at most this many rows and columns
 
 
 @in_style
 def array_map(x: np.ndarray, title: str = "") -> Any:
     """-> matplotlib figure. Shapes: x (d,) bars; (n, m) a heat map; (h, n, m) h heat maps; (..., h, n, m) rows of h.
 
-    All maps share a colour scale: from 0 if nothing is negative, else symmetric around 0, which is white. Entries that
-    are not finite stay blank. Along an axis at most twelve small maps are drawn; if it has more, the title says so.
+    All maps share a colour scale: from 0 if no entry is negative, else symmetric around 0, which is white. Entries that
+    are not finite stay blank. Along an axis at most twelve small maps are drawn; if there are more, the title says so.
     Raises ValueError for a single number, and for an empty array.
     """
     x = np.asarray(x)
@@ -48,7 +48,7 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
 
 
 def draw_map(ax: Any, x: np.ndarray, colours: dict[str, Any] | None = None) -> Any:
-    """A heat map into axes. -> the image. Shapes: x (n, m)."""
+    """Draw a heat map into `ax`. -> the image. Shapes: x (n, m)."""
     n, m = x.shape
     finite = np.ma.masked_invalid(x.astype(float))
     image = ax.imshow(finite, aspect="auto", **(colours or _colours(x)))
@@ -70,7 +70,7 @@ def _colours(x: np.ndarray) -> dict[str, Any]:
 
 
 def write_numbers(ax: Any, image: Any, x: np.ndarray) -> None:
-    """Each number of a heat map in its cell, but for masked ones."""
+    """Write each number of a heat map into its cell, except masked numbers."""
     for (i, j), value in np.ndenumerate(x):
         if np.isfinite(value) and np.ma.getmaskarray(image.get_array())[i, j]:
             continue

@@ -14,10 +14,10 @@ def attention_map(
 ) -> Any:
     """A heat map for each layer and head: rows are queries, columns keys. -> matplotlib figure.
 
-    Shapes: weights (layers, heads, n, m), or without the first axes; m `labels` name the keys and, if n = m, the
-    queries, unless there are n `queries`. Of at most eight keys and queries, cells show numbers. Colour goes with the
-    root of the weight, up to the largest weight below 1, so that small weights stay visible beside a weight of 1.
-    Weights of 0, as under a mask, stay blank. `names` are titles of the maps in place of layers and heads.
+    Shapes: weights (layers, heads, n, m), (heads, n, m) or (n, m). The m `labels` name the keys. The n `queries` name
+    the queries; without them, `labels` do if n = m. With at most eight keys and queries, cells show numbers. The colour
+    scale is the root of the weight, up to the largest weight below 1, so that small weights stay visible beside a
+    weight of 1. Weights of 0, as under a mask, stay blank. `names` are the maps' titles in place of layers and heads.
     Raises ValueError for a wrong number of axes, labels, queries or names.
     """
     from matplotlib.colors import PowerNorm
@@ -39,7 +39,7 @@ def attention_map(
         raise ValueError(f"{len(titles)} names, expected {layers * heads}, one per map")
     numbered = max(n, m) <= NUMBERS
     side = min(max((0.42 if numbered else 0.26) * m, 2.4), 7.0)
-    below_one = weights[weights < 0.999]                       # a 1, as of a query with one key, would be brightest
+    below_one = weights[weights < 0.999]                       # a query with one key has a weight of 1
     brightest = float(np.max(below_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
     fig, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)

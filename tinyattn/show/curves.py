@@ -60,7 +60,7 @@ def metric_bars(
 
 @in_style
 def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
-    """A line for each group of runs: dots at each run's `metrics[column]`, a bar at the mean. -> matplotlib figure."""
+    """A row for each group of runs: a dot at each run's `metrics[column]`, a bar at the mean. -> matplotlib figure."""
     fig, ax = figure(size=(6.4, 1.0 + 0.32 * len(groups)))
     for place, runs in enumerate(groups.values()):
         values = [run.metrics[column] for run in runs if column in run.metrics]
@@ -75,9 +75,10 @@ def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
 def draw_run(
     folder: Path, model: Any, split: Split, rows: dict[str, dict[str, float]], at: tuple[int, ...], title: str
 ) -> None:
-    """Write metrics.png of `rows`, with the metrics at `at[0]`, and, if available, training.png and attention.png.
+    """Write metrics.png; training.png if the model has a history of training, attention.png if it has attention.
 
-    attention.png has the last layer's weights, among the newest eight items of one user.
+    metrics.png shows the metrics of `rows` at `at[0]`. attention.png shows the last layer's weights between the newest
+    eight items of one user.
     """
     names = tuple(name for name in next(iter(rows.values())) if name.endswith((f"@{at[0]}", "mrr")))
     save(metric_bars(rows, names, model.name, title), folder / "metrics.png")

@@ -26,7 +26,10 @@ def draw_picture(picture: Picture) -> Any:
 
 
 def _grid(panels: dict[str, Any], size: Callable[[int, int, int], Any], **how: Any) -> tuple[list[str], Any, Any]:
-    """A figure of `size(names, rows, columns)` with an axes for each panel. -> the names in panels, figure, axes."""
+    """A figure with axes for each panel. -> names in the panels, figure, axes.
+
+    `size(number of names, rows, columns)` gives the figure's size in inches.
+    """
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)

@@ -1,12 +1,12 @@
-"""Follow the gradient from the loss back to one number w: the intermediates on the path, and the gradient at each.
+"""Follow the gradient from the loss back to one number w: the intermediates on its path, and the gradient of each.
 
 Two quantities are computed independently and compared:
 
     moves      ∂X/∂w of each intermediate X, by central differences: two more runs of the forward
     gradient   dX = ∂L/∂X, from the backward
 
-By the chain rule ∂L/∂w = Σ dX ⊙ ∂X/∂w if w acts on the loss only through X. If a residual or another branch bypasses X,
-Σ dX ⊙ ∂X/∂w is the part through X.
+By the chain rule ∂L/∂w = Σ dX ⊙ ∂X/∂w, if w acts on the loss only through X. If a residual or another branch bypasses
+X, Σ dX ⊙ ∂X/∂w is the part of ∂L/∂w that passes through X.
 """
 
 import copy
@@ -52,7 +52,7 @@ class Moved(NamedTuple):
 
 
 class Followed:
-    """`stages` from the loss back to w, `moved` from w on; ∂L/∂w `traced` by backward, `measured` by differences."""
+    """Stages from the loss back to w, and intermediates that w moves. ∂L/∂w: `traced`, `measured` by differences."""
 
     def __init__(
         self, name: str, index: tuple[int, ...], h: float, traced: float, measured: float, slack: float, noise: float,
@@ -71,7 +71,7 @@ class Followed:
             f"{len(self.moved)} of {self._total} forward intermediates move with it\n"
             "share: Σ dX ⊙ ∂X/∂w divided by ∂L/∂w. 100 %: all effects of w pass through X; else a part bypasses X"
             if not self.tiny
-            else "∂L/∂w is 0, or as small as rounding: the column has Σ dX ⊙ ∂X/∂w itself, and no shares"
+            else "∂L/∂w is 0, or as small as rounding errors: the column share has Σ dX ⊙ ∂X/∂w itself"
         )
         rows: list[tuple[str, ...]] = [
             ("step", "gradient dX", "shape", "norm dX", "norm ∂X/∂w", "share", "the line that made X, or read it")
@@ -122,13 +122,13 @@ class Followed:
 def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6) -> Followed:
     """Follow the number at `index` of an input or parameter `name`, in a trace with a backward. See `Followed`.
 
-    w is nudged by h · max(1, |w|), up and down, always in float64.
-    At a kink, such as ReLU's at 0, any slope between those of the two sides is right, as in `gradcheck`.
-    Raises ValueError without a backward, for h <= 0, and where the nudge changes which lines run;
-    KeyError for an unknown name, IndexError for an index that does not select one number.
+    w is nudged by h · max(1, |w|), up and down, always in float64. At a kink, such as ReLU's at 0, any slope between
+    the slopes of the two sides is right, as in `gradcheck`. Raises ValueError without a backward, for h <= 0, and if
+    the nudge changes which lines run; KeyError for an unknown name, IndexError for an index that does not select one
+    number.
     """
     if trace.replay.backward is None:
-        raise ValueError("follow needs the gradients: trace the forward with backward=True, or a function")
+        raise ValueError("follow needs gradients: trace the forward with backward=True, or backward=a function")
     if name not in trace.gradients:
         raise KeyError(f"{name!r} has no gradient here; these have: {', '.join(trace.gradients)}")
     if not 0 < h < math.inf:
@@ -167,7 +167,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
             raise ValueError(f"nudging {name}{list(index)} changes which lines run: {entry.path} was not made")
         up, down = above.values[key], below.values[key]
         if entry.how != "allocated" and up.shape == down.shape and up.tobytes() != down.tobytes():
-            with np.errstate(invalid="ignore", over="ignore"):              # np.empty's memory may hold anything
+            with np.errstate(invalid="ignore", over="ignore"):              # memory from np.empty may hold any numbers
                 rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf - -inf counts as no change
             moved.append(Moved(entry, rate, int(np.count_nonzero(up != down))))
     moved.sort(key=lambda m: m.entry.number)
@@ -199,7 +199,7 @@ def _nudged(
 
 
 def _last(root: Call) -> dict[Any, Entry]:
-    """The last entry of every name in every call, by call path and name."""
+    """(path of a call, name) -> the last entry of that name in that call."""
     return {(entry.call.path, entry.name): entry for entry in root.entries()}
 
 
@@ -232,7 +232,7 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
 
 
 def widened(tree: Any, same: dict[int, Any] | None = None) -> Any:
-    """The tree with every float array in float64. With an empty dict as `same`, a shared array stays shared."""
+    """The tree with every float array in float64. If `same` is a dict, a shared array stays shared."""
     if is_array(tree) and tree.dtype.kind == "f":
         return tree.astype(np.float64) if same is None else same.setdefault(id(tree), tree.astype(np.float64))
     if isinstance(tree, dict):
@@ -244,7 +244,7 @@ def widened(tree: Any, same: dict[int, Any] | None = None) -> Any:
 
 
 def _leaf(inputs: dict[str, Any], name: str) -> Any:
-    """The array of that name: an argument's, or one in the tree of the first argument."""
+    """The array of that name: an argument, or an array in the tree of the first argument."""
     if is_array(inputs.get(name)):
         return inputs[name]
     first = next(iter(inputs))

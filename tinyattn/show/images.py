@@ -22,7 +22,7 @@ from .style import BLUE, GREY, HEAT, ORANGE, figure, in_style
 def rollout_map(images: np.ndarray, rolled: np.ndarray, labels: Any, title: str = "") -> Any:
     """Images, and below them the rolled-out attention to each patch. -> matplotlib figure.
 
-    Shapes: images (N, height, width, channels), rolled (N, rows, columns), labels N names.
+    Shapes: images (N, height, width, channels), rolled (N, rows, columns). `labels`: N titles.
     """
     fig, axes = figure(2, len(images), size=(1.3 * len(images) + 0.4, 3.3), squeeze=False)
     for (above, below), image, patches, label in zip(axes.T, images, rolled, labels, strict=True):
@@ -67,7 +67,7 @@ def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
 
 @in_style
 def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
-    """Rows: images; with hidden patches; with the patches' words in their places; with predicted words. -> figure."""
+    """Rows: the images; their hidden patches; the hidden patches' words; the predicted words. -> matplotlib figure."""
     batch = model.evaluation_batch(images)
     shown = {
         "image": batch.images,
@@ -86,7 +86,7 @@ def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
 
 
 def _rollout(model: ImageModel, images: Images, title: str) -> Any:
-    """For the first images, rolled-out attention to patches: the class token's, or the mean over all tokens."""
+    """Rolled-out attention to the patches of the first images: the class token's, or the mean over all tokens."""
     some, read = images[:8], model.network.read
     rolled = rollout(model.attention(some))
     row = rolled[:, 0, read:] if read else rolled.mean(axis=1)
@@ -101,7 +101,7 @@ def _distances(model: ImageModel, images: Images, title: str) -> Any:
 
 
 def _field(model: ImageModel, images: Images, title: str) -> Any:
-    """Receptive fields in the first image, and of as many convolutions as the model has blocks."""
+    """Receptive fields in the first image: the model's, and that of as many convolutions as the model has blocks."""
     layers, (height, width, _) = len(model.attention(images[:1])), model.shape
     fields = {
         f"a patch after {layers} blocks": receptive_field(model, images.images[0]),

@@ -1,4 +1,4 @@
-"""Give allocated memory a fixed value, so that a trace does not show arbitrary numbers."""
+"""Fill newly allocated memory with a fixed value, so that a trace does not show arbitrary numbers."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _INSIDE = [0]                                       # number of active contexts,
 
 @contextmanager
 def blank_memory() -> Iterator[None]:
-    """A context, for the whole process, in which np.empty and np.empty_like return NaN, or 0 for dtypes without NaN."""
+    """A `with` block, for the whole process, in which np.empty and np.empty_like return NaN, or 0 for other dtypes."""
     _count(+1)
     try:
         yield

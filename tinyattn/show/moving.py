@@ -1,4 +1,4 @@
-"""A derivation as a film: terms and numbers slide from each step to the next."""
+"""A derivation as an animation: terms and numbers move from each step to the next."""
 
 import re
 import textwrap
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from .style import figure
 
 WIDTH, TOP = 840, 250                                    # pixels: the least width; the height above the arrays
-ACROSS, DOWN = 60, 26                                    # of a cell
-MOVES = 9                                                # pictures from step to step
+ACROSS, DOWN = 60, 26                                    # width and height of a cell
+MOVES = 9                                                # pictures from one step to the next
 GROUNDS = {                                              # ground, ink, changes, gradients, above 0, below 0
     False: ("#ffffff", "#1a1a1a", "#0058a3", "#b34700", "#f0a860", "#b5a3dc"),
     True: ("#16181c", "#ececec", "#7cc4ff", "#ffb27a", "#8a4d10", "#5a4790"),
@@ -19,19 +19,19 @@ AROUND = {"=": 9, "+": 8, "−": 8, "⊙": 5, ",": 4}        # pixels beside a s
 
 
 class Item(NamedTuple):
-    """A text at its place, or a cell with its number. x, y: pixels, from the left and from the top."""
+    """A text, or a cell with its number. x, y: pixels from the left and from the top."""
 
     x: float
     y: float
     text: str
     points: float
     colour: str
-    share: float | None = None         # of the largest number, for a cell's colour
+    share: float | None = None         # a cell's number divided by the largest: gives its colour
     alpha: float = 1.0
 
 
 def pictures(steps: list[dict[str, Any]], dark: bool = False) -> Iterator[tuple[Any, float]]:
-    """-> matplotlib figures and the seconds that each is shown: every step of `derivation`, and moves between them."""
+    """Yield (matplotlib figure, seconds) for every step of `derivation`, and for the moves between steps."""
     placed = [_placed(step, steps, GROUNDS[dark]) for step in steps]
     every = [item for items in placed for item in items.values()]
     size = max(WIDTH, *(item.x + 2 * ACROSS for item in every)), max(item.y for item in every) + 18
@@ -42,9 +42,13 @@ def pictures(steps: list[dict[str, Any]], dark: bool = False) -> Iterator[tuple[
 
 
 def _between(now: dict[str, Item], after: dict[str, Item], t: float) -> Iterator[Item]:
-    """Items of both steps move, copies leave their originals, terms join; others fade, old ones in the first half."""
+    """The items at time t, from 0 to 1, between two steps.
+
+    Items that are in both steps move. A copy begins at its original, and terms that join move together. Other items
+    fade: old ones out until t = 1/2, new ones in after it.
+    """
     for key in now | after:
-        one, other = _twin(now, key), after.get(key) if " " in key else _twin(after, key)     # arrays join no others
+        one, other = _twin(now, key), after.get(key) if " " in key else _twin(after, key)     # arrays do not join
         if one and other:
             x, y = ((1 - t) * a + t * b for a, b in zip(one[:2], other[:2], strict=True))
             yield (other if key in after else one)._replace(x=x, y=y, alpha=1.0 if key in after else 1 - t)
@@ -53,13 +57,13 @@ def _between(now: dict[str, Item], after: dict[str, Item], t: float) -> Iterator
 
 
 def _twin(items: dict[str, Item], key: str) -> Item | None:
-    """The item of this key, or else one of the same name, of which it is a copy."""
+    """The item of this key, or else an item of the same name: a copy or an original."""
     name = re.sub(r"\d+", "", key, count=1)
     return items.get(key) or next((x for other, x in items.items() if re.sub(r"\d+", "", other, count=1) == name), None)
 
 
 def _placed(step: dict[str, Any], steps: list[dict[str, Any]], colours: tuple[str, ...]) -> dict[str, Item]:
-    """The places of a step's items, by keys that are the same in every step."""
+    """The items of a step with their places. An item has the same key in every step."""
     from matplotlib.font_manager import FontProperties
 
     _, ink, change, gradient, *_ = colours

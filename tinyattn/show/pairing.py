@@ -25,8 +25,8 @@ def forward_of(call: Call, forward: Call) -> Call | None:
 def gradients_of(call: Call, base: Call) -> Iterator[tuple[str, int | None, np.ndarray]]:
     """(name in the forward, index among its results or None, gradient) for every gradient in this backward call.
 
-    Upstream gradients belong to results, in order. `dx` belongs to `x`, if each is assigned once: a `dx` assigned twice
-    was the gradient of two values.
+    Upstream gradients belong to results, in order. `dx` belongs to `x` if each of them is assigned once. A `dx` that is
+    assigned twice is the gradient of two different values.
     """
     upstream = upstream_names(list(call.parameters), base.parameters)
     for i, name in enumerate(upstream):
@@ -49,7 +49,7 @@ def value_of(call: Call, name: str, place_of: int | None) -> np.ndarray | None:
 
 
 def made_by(call: Call, value: np.ndarray) -> str:
-    """The line that computed the value, in the call or its inner calls; for an input, the line of the call."""
+    """The text of the line that computed the value, in this call or an inner one; of the calling line for an input."""
     made = [e for e in call.entries() if e.value is value and e.how != "input"]
     if made:
         return made[-1].text

@@ -1,8 +1,8 @@
 """The direct parents of every number of a trace: the numbers that its line read to make it, and its slope by each.
 
 The trace is run once more, on arrays whose entries carry their sources (`tracked.py`). When the recorder lists a value,
-these sources are its parents, and from then on it is a source itself. Python numbers that
-a line reads, or makes of arrays, are parents of everything that the line makes. The condition of an `if` is no parent.
+these sources become its parents, and the value becomes a source. Python numbers that a line reads, or makes from
+arrays, are parents of everything that the line makes. The condition of an `if` is not a parent.
 """
 
 import ast
@@ -26,15 +26,17 @@ from .records import Call, Entry, is_array
 from .sources import statement_at
 from .tracked import EMPTY, Sources, Tracked, plain
 
-MOST = 30_000            # numbers in a trace: more take too long
-STAYING = ("asarray", "array", "asanyarray", "ascontiguousarray")      # a tracked array stays one
-ALLOCATING = ("empty", "zeros", "full")                                      # what is written into is tracked
+MOST = 30_000            # numbers in a trace; larger traces take too long
+STAYING = ("asarray", "array", "asanyarray", "ascontiguousarray")      # patched: a tracked array stays tracked
+ALLOCATING = ("empty", "zeros", "full")                                      # patched: the new memory is tracked
 
 
 class Parents:
-    """`of[step]`: an array of `Sources`, one for each entry of the step; an entry with `unknown` ones is not known.
+    """The parents of the numbers of a trace.
 
-    `loss`: the sources of L = Σ cotangents ⊙ outputs. `reason`: why steps from `len(of)` on are not known, or "".
+    `of[step]` is an array of `Sources`, one for each number of the step; where `Sources.unknown` is not empty, the
+    parents are not known. `loss` has the sources of L = Σ cotangents ⊙ outputs. `reason` says why steps from `len(of)`
+    on are not known, or is "".
     """
 
     def __init__(self, trace: Any) -> None:
@@ -54,24 +56,24 @@ class Parents:
         same = next((n for n, (a, b) in enumerate(zip(*steps, strict=False)) if a != b), min(map(len, steps)))
         self.of = recorder.parents[:same]
         if same < len(trace) and not self.reason:
-            self.reason = "another run takes other lines"
+            self.reason = "the second run took other lines than the first"
 
     def known(self, entry: Entry) -> list[bool]:
-        """Of each number of the step: are its parents known?"""
+        """For each number of the step, whether its parents are known."""
         if entry.number >= len(self.of):
             return [False] * entry.value.size
         return [not sources.unknown for sources in np.ravel(self.of[entry.number])]
 
 
 class _Tracking(Recorder):
-    """A recorder that turns every array into a tracked one, and reads its sources when it is listed."""
+    """A recorder that turns every array into a tracked one, and keeps the sources of each value that it lists."""
 
     def __init__(self, limit: int, engine: bool) -> None:
         super().__init__(limit, engine)
         self.parents: list[np.ndarray] = []
         self._wrapped: dict[int, tuple[Any, Tracked]] = {}     # id of an array -> the array, tracked
-        self._left: list[list[tuple[Any, Sources]]] = [[]]     # numbers that left arrays, by call, in its current line
-        self._undo: list[tuple[Any, Any, Any]] = []            # container, key, array that was there
+        self._left: list[list[tuple[Any, Sources]]] = [[]]     # by call: Python numbers that its current line made
+        self._undo: list[tuple[Any, Any, Any]] = []            # container, key, the original array
 
     def run_again(self, trace: Any) -> Sources:
         """Run the forward and the backward of a trace. -> the sources of the loss."""
@@ -121,12 +123,12 @@ class _Tracking(Recorder):
         return allocating
 
     def _tracked(self, value: Any, levels: int = 12) -> Any:
-        """A value with tracked arrays in the place of arrays, in dicts, lists and tuples as well."""
+        """The value with every array replaced by a tracked one, also in dicts, lists and tuples."""
         if is_array(value) and type(value) is not Tracked:
             if id(value) not in self._wrapped:
                 made = Tracked(to_numpy(value), EMPTY, self)
                 self._wrapped[id(value)] = value, made
-                for table in (self._seen, self._listed):       # it may be listed: a result without a name
+                for table in (self._seen, self._listed):       # a result without a name may be listed already
                     if id(value) in table:
                         table[id(made)] = table[id(value)]     # type: ignore[assignment]
                 if id(value) in self._listed:
@@ -144,7 +146,7 @@ class _Tracking(Recorder):
         return value
 
     def _locals(self, frame: FrameType) -> dict[str, Any]:
-        now = frame.f_locals                   # read once: Python writes this dict back when the recorder returns
+        now = frame.f_locals                   # one object: Python copies it to the locals when the recorder returns
         for name, value in list(now.items()):
             if (made := self._tracked(value)) is not value:
                 now[name] = made
@@ -161,7 +163,7 @@ class _Tracking(Recorder):
         super()._inside(frame, event, arg)
         if event == "line" and statement_at(top.call.file, top.line).first != first:
             self._left[-1].clear()
-        if len(self._stack) < depth:           # returned: its number belongs to the calling line
+        if len(self._stack) < depth:           # the call returned; its number belongs to the calling line
             left = self._left.pop()
             if isinstance(arg, float) and not is_array(arg):
                 self._left[-1] += [*left, (None, self._read(top.call, top.line))]
@@ -175,7 +177,7 @@ class _Tracking(Recorder):
         return self._inside if inside else None
 
     def leaves(self, x: Tracked) -> None:
-        """An array became Python numbers in this line."""
+        """Note that this line turned an array into Python numbers."""
         self._left[-1].append((x.values, np.sum(x.sources) if x.size else EMPTY))
 
     def loses(self, name: str) -> None:
@@ -189,21 +191,21 @@ class _Tracking(Recorder):
             made = np.full(entry.value.shape, EMPTY)
         elif how != "input":
             made = made + self._of_line(call, line, entry.value)
-        elif call.parent is not None:                          # made in passing, by the line that calls
+        elif call.parent is not None:                          # an argument that the calling line made
             made = made + self._of_line(call.parent, call.called_at[0], entry.value)
         self.parents.append(np.asarray(made, dtype=object))
         if isinstance(value, Tracked):
             value.sources = _places(entry)
 
     def _of_line(self, call: Call, line: int, value: np.ndarray) -> Sources:
-        """Python numbers that the line read or made of arrays. The slope is known where a number is unchanged."""
+        """Sources from Python numbers that the line read or made. The slope is known if the value is that number."""
         total = self._read(call, line)
         for number, sources in self._left[-1]:
             total += sources if number is not None and np.array_equal(number, value) else sources * math.nan
         return total
 
     def _read(self, call: Call, line: int) -> Sources:
-        """The Python numbers with a name that the line read."""
+        """Sources from the named Python numbers that the line read."""
         total = EMPTY
         for name in statement_at(call.file, line).reads:
             entry = _number(call, name, self.entries)
@@ -213,7 +215,7 @@ class _Tracking(Recorder):
 
 
 def _number(call: Call, name: str, entries: list[Entry]) -> Entry | None:
-    """The latest entry of a Python number of that name in a call; for an argument, the caller's with its value."""
+    """The latest entry of the Python number of that name in a call; for an argument, the caller's entry."""
     mine = [e for e in call.steps if isinstance(e, Entry) and e.name == name]
     if mine:
         return mine[-1] if mine[-1].dtype == "float" else None
@@ -223,7 +225,7 @@ def _number(call: Call, name: str, entries: list[Entry]) -> Entry | None:
 
 
 def _places(entry: Entry) -> np.ndarray:
-    """Every number of the entry as its own source."""
+    """An array of `Sources` in which every number of the entry is its own source."""
     places = np.empty(entry.value.shape, dtype=object)
     for i, index in enumerate(np.ndindex(entry.value.shape)):
         places[index] = Sources({(entry.number, i): 1.0})
@@ -232,9 +234,9 @@ def _places(entry: Entry) -> np.ndarray:
 
 @lru_cache(1000)
 def _calls(code: CodeType, at: int, name: str) -> bool:
-    """Is instruction `at` a call of a function of that name? Otherwise compiled code, which has no frame, called it.
+    """Whether instruction `at` calls a function of that name. If not, compiled code, which has no frame, called it.
 
-    Compiled code (a random generator) reads and writes the memory itself, so it must get an ordinary array.
+    Compiled code, such as a random generator, accesses the memory directly, so it must get an ordinary array.
     """
     line, last, start, end = next(islice(code.co_positions(), at // 2, None))
     if line is None or last is None:
@@ -249,7 +251,7 @@ def _calls(code: CodeType, at: int, name: str) -> bool:
 
 
 def _staying(make: Any) -> Any:
-    """`asarray` and its like, which leave a tracked array what it is."""
+    """`asarray` or a function like it, changed so that a tracked array stays tracked."""
 
     def stay(x: Any, *args: Any, **how: Any) -> Any:
         if type(x) in (list, tuple) and any(isinstance(part, Tracked) for part in x):

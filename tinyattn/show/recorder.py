@@ -1,8 +1,8 @@
 """Record what each line of a function, and of the functions it calls, computes.
 
-`sys.settrace` makes Python call the recorder before each line, when the line before it has finished. The recorder keeps
-the values of the names that the finished line assigned, and arrays whose bytes changed: these were written in place.
-The recorded code is not modified; memory that it allocates holds NaN until it is filled.
+With `sys.settrace`, Python calls the recorder before each line, when the line before it has finished. The recorder
+keeps the values of the names that the finished line assigned. It also keeps arrays whose bytes changed, as these were
+written in place. The recorded code is not modified; memory that it allocates holds NaN until it is filled.
 """
 
 import inspect
@@ -30,17 +30,17 @@ LIBRARY = Path(__file__).parent.parent
 _HELPERS = ("backend.py", "forms.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check",
             "show", "cli.py")  # fmt: skip
 NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
-_PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # their callers name the results
-_OF_THE_ENGINE = LIBRARY / "random.py"              # listed with engine=True only, as are private functions
+_PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # the caller names their results
+_OF_THE_ENGINE = LIBRARY / "random.py"              # listed only with engine=True, like private functions
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
-STEPS = 100_000                                     # limits, so that endless loops end:
-LINES = 1_000_000                                   # some loops make no step
+STEPS = 100_000                                     # limit for entries
+LINES = 1_000_000                                   # limit for lines, as an endless loop may make no entry
 _READABLE_NAMES = {place: name.rpartition(".")[2] for name, place in FASTER.items()}
 _READABLE_NAMES |= {f"{place}_backward": "backward" for place, name in _READABLE_NAMES.items() if name == "forward"}
 
 
 class TooLargeError(BaseException):
-    """The trace exceeds the limit in the message. A BaseException: the recorded code must not catch it."""
+    """The trace exceeds the limit in the message. A BaseException, so that the recorded code does not catch it."""
 
 
 @dataclass
@@ -49,18 +49,21 @@ class _Watched:
     line: int
     before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes, before the line
     raising: bool = False
-    undo: dict[str, Any] | None = None             # the recorder before a faster form, which may decline
+    undo: dict[str, Any] | None = None             # the recorder's state before a faster form, which may decline
 
 
 class Recorder:
-    """Runs readable forms, or with `engine` the faster ones and private functions, and copies at most `limit` bytes."""
+    """Runs readable forms and records them; with `engine`, faster forms and private functions.
+
+    Copies of values take at most `limit` bytes.
+    """
 
     def __init__(self, limit: int, engine: bool = False) -> None:
         self.limit, self.engine, self.used, self.lines = limit, engine, 0, 0
         self.entries: list[Entry] = []
         self._copies: dict[Any, np.ndarray] = {}       # by content: equal values share one copy
-        self._seen: dict[int, tuple[Any, Any]] = {}    # id -> object (kept alive, so that its id stays unique), digest
-        self._listed: dict[int, Entry] = {}            # id -> its latest entry
+        self._seen: dict[int, tuple[Any, Any]] = {}    # id -> the object, kept alive so that ids stay unique; a digest
+        self._listed: dict[int, Entry] = {}            # id of an array -> its latest entry
         self._stack: list[_Watched] = []
         self._root: Call | None = None
         self._showing: dict[int, tuple[Any, bool]] = {}    # id of code -> the code, and whether it is recorded
@@ -71,7 +74,7 @@ class Recorder:
     def run(
         self, function: Callable[..., Any], args: Any, kwargs: Any, result_names: tuple[str, ...] = ()
     ) -> tuple[Any, Call]:
-        """-> the result of the function, and its call. The thread's trace function is reset even if it raises."""
+        """-> the result of the function, and its `Call`. Tracing ends even if the function raises."""
         other = sys.gettrace()
         if other is not None:
             raise RuntimeError(
@@ -106,7 +109,7 @@ class Recorder:
     def _shown(self, frame: FrameType) -> bool:
         code = frame.f_code
         if code.co_flags & _GENERATOR or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
-            return False                                    # a comprehension belongs to its function
+            return False                                    # a comprehension is recorded as part of its function
         ours, listed, engine = _place(code.co_filename)
         private = engine or (code.co_name.startswith("_") and not code.co_name.endswith("__"))
         if private and ours and not self.engine and code is not self._root_code:
@@ -235,7 +238,7 @@ class Recorder:
         call.result_names = tuple(names)
 
     def _implied(self, call: Call, name: str, value: Any, line: int, text: str) -> None:
-        """Record once a value that follows from a cache, such as attention weights that no line computes."""
+        """Record, once, a value that follows from a cache, such as attention weights that no line computes."""
         copy = self._copy(value)[0]
         inner = next((e for e in call.entries() if e.name == name and e.value is copy), None)
         if inner is None:
@@ -244,7 +247,7 @@ class Recorder:
             call.outputs[name], call.listed[name] = copy, inner
 
     def _also(self, call: Call, names: dict[str, np.ndarray], name: str, value: Any) -> None:
-        """Note a value in one of the call's dicts of names, and the entry where it is listed, if any."""
+        """Note a value in `names`, a dict of the call, and the entry that lists it, if any."""
         entry, names[name] = self._listed.get(id(value)), self._copy(value)[0]
         if entry is not None and entry.value is names[name]:
             call.listed[name] = entry
@@ -301,7 +304,7 @@ class Recorder:
 
 @cache
 def _place(filename: str) -> tuple[bool, bool, bool]:
-    """Whether a file is the library's, whether calls of its functions are listed, and whether only with engine=True."""
+    """-> whether a file is the library's; whether its calls are listed; whether only with engine=True."""
     file = Path(filename)
     ours = LIBRARY in file.parents
     return ours, ours and not any(file == no or no in file.parents for no in NOT_SHOWN), file == _OF_THE_ENGINE
@@ -319,7 +322,7 @@ def _plain(function: Any) -> Any:
 
 
 def _implies_weights(value: Any) -> bool:
-    """Is this the cache of an attention: a named tuple with a property `weights`?"""
+    """Whether the value is the cache of an attention: a named tuple with a property `weights`."""
     return hasattr(value, "_fields") and isinstance(getattr(type(value), "weights", None), property)
 
 
@@ -344,7 +347,7 @@ def _result_names(frame: FrameType) -> tuple[str, ...]:
     function, backward = (
         frame.f_globals.get(n) if owner is None else getattr(type(owner), n, None) for n in (name, opposite)
     )
-    function = getattr(function, "__wrapped__", function)   # of a form that has a faster one
+    function = getattr(function, "__wrapped__", function)   # the readable form inside @replaceable
     if getattr(function, "__code__", None) is not frame.f_code:
         return ()                                           # a nested function has no such name
     return result_names(function, backward if hasattr(backward, "__code__") else None)

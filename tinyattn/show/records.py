@@ -1,4 +1,4 @@
-"""The records of a run: entries (values), and the calls that made them."""
+"""The records of a run: entries, each with a value, and the calls that made them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ class Entry:
     """One value of one name at one moment."""
 
     number: int
-    name: str                  # as in the source; of a field, dotted: cache.x_hat
+    name: str                  # as in the source; a field has a dotted name: cache.x_hat
     how: str                   # "input", "" (assigned), "in place", "returned", "allocated" (not yet filled) or
                                # "implied" (from a cache; no line computes it)
     value: np.ndarray          # a read-only copy
     dtype: str                 # "float" for a Python float
     call: "Call"
-    line: int                  # the first of the statement
-    text: str                  # of the statement
+    line: int                  # the first line of the statement
+    text: str                  # the statement's text
 
     @property
     def path(self) -> str:
@@ -34,27 +34,27 @@ class Call:
 
     name: str
     file: str
-    line: int                                              # of its def
+    line: int                                              # the line of its def
     parent: "Call | None"
     called_at: tuple[int, str]                             # line and text of the calling statement
-    label: str = ""                                        # its name, with #2 for a second call by the parent
+    label: str = ""                                        # its name; with #2 if the parent calls it a second time
     steps: "list[Entry | Call]" = field(default_factory=list)
     inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array passed in, by dotted name
     outputs: dict[str, np.ndarray] = field(default_factory=dict)   # every array returned
-    renamed: dict[str, np.ndarray] = field(default_factory=dict)   # other names of values listed elsewhere
-    listed: dict[str, Entry] = field(default_factory=dict)         # their entries, by that other name
-    results: list[np.ndarray | None] = field(default_factory=list) # returned, in order; None for no array
+    renamed: dict[str, np.ndarray] = field(default_factory=dict)   # local name -> a value listed under another name
+    listed: dict[str, Entry] = field(default_factory=dict)         # local name -> the entry that lists its value
+    results: list[np.ndarray | None] = field(default_factory=list) # returned, in order; None for other objects
     signature: str = ""
     result_names: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
-    met: set[int] = field(default_factory=set)             # ids of arrays and caches passed in or returned
+    met: set[int] = field(default_factory=set)             # id() of each array and cache passed in or returned
 
     @property
     def path(self) -> str:
         return self.label if self.parent is None else f"{self.parent.path}.{self.label}"
 
     def outer(self) -> "Iterator[Call]":
-        """The calls around this one, from the inside."""
+        """The calls around this one, innermost first."""
         if self.parent is not None:
             yield self.parent
             yield from self.parent.outer()
@@ -80,7 +80,7 @@ def is_array(x: Any) -> bool:
 
 
 def array_leaves(value: Any, name: str, levels: int = 12) -> Iterator[tuple[str, Any]]:
-    """(dotted name, array) of all arrays in a value: itself, or in dicts, lists, tuples and named tuples."""
+    """(dotted name, array) of all arrays in a value: an array, or dicts, lists, tuples and named tuples of arrays."""
     if is_array(value):
         yield name, value
     elif levels and isinstance(value, dict | list | tuple):

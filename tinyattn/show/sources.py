@@ -12,18 +12,18 @@ from ..check.binding import named_results, upstream_names
 
 
 class Statement(NamedTuple):
-    """A statement, or the header of one with a body."""
+    """A statement; of a statement with a body, only the header."""
 
-    first: int                             # its lines, inclusive
-    last: int
+    first: int                             # its first line
+    last: int                              # its last line
     targets: tuple[str, ...] = ()          # the names it assigns, or writes into
-    writes: bool = False                   # in place: `s += bias`, `total[i] = x`
-    renames: bool = False                  # only renames: `q, k = saved`
+    writes: bool = False                   # whether it writes in place: `s += bias`, `total[i] = x`
+    renames: bool = False                  # whether it only renames: `q, k = saved`
     returned: tuple[ast.expr, ...] = ()    # the expressions a and b of `return a, b`
     reads: tuple[str, ...] = ()            # the names it reads, dotted: p.W for p["W"], cache.x_hat
     adds: tuple[ast.expr, ...] = ()        # terms of a sum: a and b of `dx = a + b`, dx and b of `dx += b`
-    allocates: tuple[str, ...] = ()        # unfilled memory: dW of `dx, dW = zeros_like(x), empty_like(W)`
-    text: str = ""                         # without comments, on one line
+    allocates: tuple[str, ...] = ()        # names of unfilled memory: dW of `dx, dW = zeros_like(x), empty_like(W)`
+    text: str = ""                         # the source without comments, on one line
 
 
 def statement_at(filename: str, line: int) -> Statement:
@@ -104,7 +104,7 @@ def _expressions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _read(node: ast.AST) -> Iterator[str]:
-    """The names that a statement reads, functions included, without those of nested statements."""
+    """The names that a statement reads, functions included; nested statements are left out."""
     if isinstance(node, ast.AugAssign):
         yield from _names(node.target)
     for child in ast.iter_child_nodes(node):

@@ -1,4 +1,4 @@
-"""One style for all figures, for print and for the colour-blind. matplotlib is imported when first needed."""
+"""One style for all figures, readable in print and for the colour-blind. matplotlib is imported when first needed."""
 
 import contextlib
 import html
@@ -18,7 +18,7 @@ from ..files import write_atomically
 INK, GROUND = "#1a1a1c", "#fefefe"                # text and axes; the background
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#c25200", "#00805f", "#ae4d86", "#6b6b6b"    # after Okabe & Ito
 HEAT = "cividis"                                                            # perceptually uniform, for the colour-blind
-DARK = {            # for readers who prefer dark pages; black and white in the cells of a heat map stay what they are
+DARK = {            # colours for readers who prefer dark pages; black and white in cells of heat maps stay the same
     INK: "#dcdce0", GROUND: "#131416", BLUE: "#56b4e9", ORANGE: "#f0883e", GREEN: "#2fbf94", PURPLE: "#e08fc0",
     GREY: "#9c9ca2",
 }  # fmt: skip
@@ -37,7 +37,7 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "image.interpolation": "none",     # an SVG keeps the array's cells, a pixel each
     "svg.fonttype": "none",            # text stays text: it can be searched, and set in another type
-    "svg.hashsalt": "tinyattn",        # the same names of paths in every build
+    "svg.hashsalt": "tinyattn",        # paths have the same ids in every build
     "pdf.fonttype": 42,
 } | dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
 
@@ -54,7 +54,7 @@ def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.
 
 @contextlib.contextmanager
 def style(math: bool = True) -> Iterator[None]:
-    """A context in which figures are drawn in this style; dollars enclose formulas."""
+    """A `with` block in which figures are drawn in this style. With `math`, dollars enclose formulas."""
     from matplotlib import rc_context
 
     with rc_context(_STYLE | {"text.parse_math": math}):
@@ -62,7 +62,7 @@ def style(math: bool = True) -> Iterator[None]:
 
 
 def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that draws or saves to use this style, with dollars in labels taken literally."""
+    """Decorator: the function draws or saves in this style, and dollars in labels are taken literally."""
 
     @wraps(draw)
     def styled(*args: Any, **how: Any) -> Any:
@@ -73,7 +73,7 @@ def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def picture_format(path: str | Path) -> str:
-    """The picture format that a path's suffix names, or png without one. Raises ValueError for an unknown one."""
+    """The picture format of a path's suffix, or png without a suffix. Raises ValueError for an unknown suffix."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     known, suffix = FigureCanvasBase.filetypes, Path(path).suffix[1:].lower() or "png"
@@ -91,14 +91,14 @@ def save(fig: Any, path: str | Path) -> Path:
 
 
 def drawn(fig: Any, suffix: str, title: str = "") -> bytes:
-    """-> a file of the figure, in the format that a suffix names, without date and version.
+    """-> the bytes of a picture file, in the format of a suffix, without date and version.
 
-    An SVG has the colours of `DARK`, too, and `title`, which says what there is to see.
+    An SVG also has the colours of `DARK`, and `title`, which describes the picture.
     """
     from matplotlib.text import Text
 
     content = io.BytesIO()
-    for text in fig.findobj(Text):                               # names of files that are no UTF-8
+    for text in fig.findobj(Text):                               # names of files need not be UTF-8
         if (readable := text.get_text().encode(errors="replace").decode()) != text.get_text():
             text.set_text(readable)
     with warnings.catch_warnings():
@@ -119,11 +119,11 @@ def drawn(fig: Any, suffix: str, title: str = "") -> bytes:
 
 
 def label_ends(ax: Any, fontsize: float = 9, start: bool = False) -> None:
-    """Write the label of each line beside its last point, or left of its first: no legend to look up.
+    """Write the label of each line beside its last point, or with `start` left of its first, in place of a legend.
 
     Set scales and limits before. Labels that would overlap are moved apart; a line without a visible point has none.
     """
-    ax.figure.draw_without_rendering()                           # where the axes come to stand
+    ax.figure.draw_without_rendering()                           # the layout places the axes now
     line_height = 1.25 * fontsize / 72 * ax.figure.dpi / ax.get_window_extent().height
     into = ax.transData + ax.transAxes.inverted()
     points = {line: _inside(into.transform(line.get_xydata())) for line in ax.lines if line.get_label()[:1] != "_"}

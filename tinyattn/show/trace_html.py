@@ -1,4 +1,4 @@
-"""A trace in a notebook: nested calls that fold, without scripts and downloads."""
+"""A trace as HTML for a notebook: nested calls that can be folded, without scripts and downloads."""
 
 from html import escape
 
@@ -20,13 +20,13 @@ _STYLE = """
 @media print { .tinyattn-trace details:not([open]) > summary::after { content: " (folded)"; } }
 """
 # All columns but the name's have a fixed width, so that they line up at every depth of calls. The widths are for a font
-# of 12 px, so tables inherit it: JupyterLab would set its own.
+# of 12 px, which tables inherit; otherwise JupyterLab would set another size.
 _WIDTHS = ("42px", "", "95px", "58px", "150px", "62px", "40px", "420px")
 _COLUMNS = "".join(["<colgroup>", *(f'<col style="width: {w}">' if w else "<col>" for w in _WIDTHS), "</colgroup>"])
 
 
 def page(roots: list[Call], header: str) -> str:
-    """All calls: the outermost open, long inner ones folded."""
+    """All calls as HTML: outermost calls are open, long inner calls are folded."""
     titles = "".join(f'<th scope="col"{_right(i)}>{title}</th>' for i, title in enumerate(TITLES))
     head = f"<table>{_COLUMNS}<thead><tr>{titles}</tr></thead></table>"
     body = "".join(_call(root, budget=60) for root in roots)

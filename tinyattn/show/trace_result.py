@@ -16,24 +16,25 @@ from .trace_html import page
 from .trace_step import Step
 from .trace_table import aligned, origin, table
 
-LISTED = 12          # values listed for an ambiguous name
+LISTED = 12          # the most values listed for an ambiguous name
 
 
 class Replay(NamedTuple):
-    """The functions, the original arguments and the upstream gradients, to run all again."""
+    """The functions, the original arguments and the upstream gradients: all that is needed to run the trace again."""
 
     forward: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    backward: Any              # None, and no cotangents, without a backward
-    cotangents: list[Any]
+    backward: Any              # None without a backward
+    cotangents: list[Any]      # the upstream gradients; [] without a backward
 
 
 class Trace:
-    """The record of a forward and a backward: their calls, and every entry by its step.
+    """The record of a forward and a backward: `roots` are their two calls, `entries` all values by step.
 
-    `result` is the result of the forward, `grads` that of the backward, `gradients` the same by the names of inputs and
-    parameters. `str` is a table with as many levels of calls as fit 60 lines; a notebook shows all of them, folded.
+    `result` is what the forward returned, `grads` what the backward returned. `gradients` has the same gradients by the
+    names of inputs and parameters. `str` is a table with as many levels of calls as fit into 60 lines; a notebook shows
+    all levels, folded.
     """
 
     def __init__(self, recorder: Recorder, forward: Call, result: Any, replay: Replay) -> None:
@@ -51,14 +52,15 @@ class Trace:
         return len(self.entries)
 
     def __getitem__(self, which: int | str) -> np.ndarray:
-        """The array of a step, or of a name, read-only; see `entry`."""
+        """The array of a step or of a name, read-only. See `entry`."""
         return self._find(which).value if isinstance(which, str) else self.entry(which).value
 
     def entry(self, which: int | str) -> Entry:
         """An entry by its step, or by name: "weights", or with calls in front, "softmax.p", "Block.forward#2.weights".
 
-        A name in a call is its latest value there, or in calls within. Raises IndexError for a missing step,
-        KeyError for an unknown name, with close ones, and for an ambiguous one, with unique names; TypeError otherwise.
+        A name selects its latest value in a call, or in the calls inside it. Raises IndexError for a missing step;
+        KeyError for an unknown name, listing close ones, and for an ambiguous name, listing unique ones; TypeError for
+        other objects.
         """
         if isinstance(which, str):
             entry = self._find(which).entry
@@ -77,36 +79,36 @@ class Trace:
         return whole or [e for e in self.entries if _is_called(e.call, e.name, name)]
 
     def picture(self, which: int | str, title: str = "") -> Any:
-        """A step, or a name, as a heat map, or as bars for a vector. -> matplotlib figure. See `array_map`."""
+        """The array of a step or a name as a heat map; a vector as bars. -> matplotlib figure. See `array_map`."""
         if isinstance(which, str):
             return array_map(self[which], title or which)
         return Step(self.entry(which), len(self.entries)).picture(title)
 
     def at(self, which: int | str) -> Step:
-        """Go to a step: its line among its neighbours, its numbers."""
+        """Go to a step. -> its line with the lines around it, and its numbers."""
         self._cursor = self.entry(which).number
         return Step(self.entries[self._cursor], len(self.entries))
 
     def step(self, n: int = 1) -> Step:
-        """n steps forward, at most to the last."""
+        """Go n steps forward, at most to the last step."""
         return self.at(min(max(self._cursor + n, 0), len(self.entries) - 1))
 
     def back(self, n: int = 1) -> Step:
-        """n steps back, at most to the first."""
+        """Go n steps back, at most to the first step."""
         return self.step(-n)
 
     def follow(self, name: str, index: tuple[int, ...] | int, h: float = 1e-6) -> Followed:
-        """From the loss back to one number of an input or a parameter, e.g. `("query.W", (3, 7))`: see `follow`."""
+        """Follow the gradient back to one number of an input or parameter, e.g. `("query.W", (3, 7))`. See `follow`."""
         return follow(self, name, index, h)
 
     def player(self, steps: tuple[int, int] | None = None, title: str = "", start: int | None = None) -> Any:
-        """A page that steps through the trace, in a notebook or, by `.save("FILE.html")`, a file: see `player`."""
+        """A page that steps through the trace: a notebook shows it, `.save("FILE.html")` writes it. See `player`."""
         from .views import player
 
         return player(self, steps, title, start)
 
     def gif(self, path: str | Path, steps: tuple[int, int] | None = None, seconds: float = 1.0) -> Path:
-        """The steps, or those from the first to the last of `steps`, as an animated GIF. See `animate`."""
+        """Write all steps, or those from `steps[0]` to `steps[1]`, as an animated GIF. -> path. See `animate`."""
         first, last = steps or (0, len(self) - 1)
         if not 0 <= first <= last < len(self):
             raise ValueError(f"steps {first}-{last} are not there: the trace has steps 0-{len(self) - 1}")
@@ -117,7 +119,7 @@ class Trace:
         return animate((step_picture(e, len(self)) for e in self.entries[first : last + 1]), path, seconds)
 
     def table(self, depth: int | None = None, call: str = "", width: int = 120) -> str:
-        """For a terminal: a line for each entry, calls folded below `depth`. Raises KeyError for an unknown call."""
+        """A table for a terminal: a line for each entry, calls folded below `depth`. KeyError for an unknown call."""
         return table(self._called(call) if call else self.roots, self.header(), depth, width)
 
     def __str__(self) -> str:
@@ -144,7 +146,7 @@ class Trace:
         return calls
 
     def _find(self, name: str) -> "Match":
-        """The value of that name. Raises UnknownNameError for none, and for several."""
+        """The value of that name. Raises UnknownNameError if no value, or several values, have it."""
         matches = self._candidates(name)
         if name == "weights" and not any(m.main for m in matches):
             others = self._listing(matches)
@@ -159,11 +161,11 @@ class Trace:
         return next((m for m in matches if m.main), matches[0])
 
     def _candidates(self, name: str) -> "list[Match]":
-        """Values that the name may mean, in order: at most one for a call and its inner calls."""
+        """Values that the name may mean, in order; at most one for each call with its inner calls."""
         matches: dict[Call, Match] = {}
         for entry in self.all(name):
             matches[entry.call] = Match(entry.call, entry.name, entry.value, entry, True)
-        calls = self._calls() if not matches else self.roots               # other names: of arguments, of results
+        calls = self._calls() if not matches else self.roots               # the names of arguments and results
         for call in calls:
             for local, value in (call.inputs | call.renamed | call.outputs).items():
                 if call not in matches and _is_called(call, local, name):
@@ -179,7 +181,7 @@ class Trace:
         return lines if shown is matches else [*lines, f"... and {len(matches) - len(shown)} more"]
 
     def _unique_name(self, match: "Match") -> str:
-        """An expression for this value alone: a name after one call or two, else its step, or its whole path."""
+        """An expression for this value only: one or two calls and the name, else its step, or its whole path."""
         outer = list(match.call.outer())
         one = [form for call in (match.call, *outer) for form in (call.name, call.label)]
         two = [f"{form}.{match.call.label}" for call in outer for form in (call.name, call.label)]
@@ -200,7 +202,7 @@ class Match(NamedTuple):
 
 
 class UnknownNameError(KeyError):
-    """A name that stands for no value, or for several; a KeyError whose message is printed without quotes."""
+    """A name that stands for no value, or for several. A KeyError, but its message is printed without quotes."""
 
     def __init__(self, says: str, lines: Sequence[str] = ()) -> None:
         super().__init__("\n".join([says, *(f"    {line}" for line in lines)]))
@@ -210,7 +212,7 @@ class UnknownNameError(KeyError):
 
 
 def _origin(match: Match) -> tuple[str, str]:
-    """The step, and the line that made the value, or its other name."""
+    """The value's step, and the line that made it or its name there."""
     entry = match.entry
     if entry is None:
         return "", f"in {match.call.label}"

@@ -10,7 +10,7 @@ from .records import Entry
 from .sources import source_lines, statement_at
 from .trace_table import described, place
 
-AROUND = 3           # lines of source before and after
+AROUND = 3           # lines of source shown before and after the step's line
 
 
 class Step:

@@ -1,4 +1,4 @@
-"""A trace in a terminal: a line for each entry, calls as a tree."""
+"""A trace as a table for a terminal: a line for each entry, calls as a tree."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,12 @@ import numpy as np
 from .recorder import LIBRARY
 from .records import Call, Entry
 
-SCREEN = 60          # lines: without `depth`, calls are folded to fit
+SCREEN = 60          # lines that a table without `depth` should fit into
 TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
 
 
 def table(roots: list[Call], header: str, depth: int | None, width: int) -> str:
-    """Without `depth`, as many levels as fit SCREEN lines, and at least the outermost."""
+    """The table with `depth` levels of calls; None means as many as fit into SCREEN lines, and at least one."""
     deepest = max(map(_levels, roots))
     levels = [depth] if depth is not None else range(deepest, -1, -1)
     for depth in levels:
@@ -73,7 +73,7 @@ def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str
 
 
 def chain(call: Call) -> list[Call]:
-    """The call, and inner calls as long as each is the only step of the one around it: they take one line."""
+    """The calls that share a line in the table: the call, and inner calls as long as each is its caller's only step."""
     calls = [call]
     while len(calls[-1].steps) == 1 and isinstance(calls[-1].steps[0], Call):
         calls.append(calls[-1].steps[0])
@@ -99,7 +99,7 @@ def grouped(call: Call) -> Iterator[Call | list[Entry]]:
 
 
 def origin(entry: Entry) -> str:
-    """The origin of a value in a table."""
+    """What the column "made by" says about an entry."""
     if entry.how == "input":
         return "comes in"
     notes = {"allocated": "   (not yet filled)", "implied": "   (follows from the cache: no line computes it)"}
@@ -107,7 +107,7 @@ def origin(entry: Entry) -> str:
 
 
 def place(call: Call) -> str:
-    """File (relative to the library, or its name) and line of the def."""
+    """File and line of the call's function, as FILE:LINE. The library's files have paths relative to its parent."""
     file = Path(call.file)
     if file.parent.name.startswith("ipykernel_") or file.name.startswith("<ipython-input"):
         return f"a cell's line {call.line}"                    # cells have arbitrary file names
@@ -115,7 +115,7 @@ def place(call: Call) -> str:
 
 
 def described(entry: Entry) -> tuple[str, str, str, str]:
-    """Shape, dtype, range and norm as text; no numbers for unfilled memory."""
+    """Shape, dtype, range and norm as text. Unfilled memory has no range and no norm."""
     x = entry.value
     shape = str(x.shape)
     if entry.how == "allocated" or not x.size:
@@ -133,13 +133,13 @@ def described(entry: Entry) -> tuple[str, str, str, str]:
 
 
 def number(x: object) -> str:
-    """Four digits; integers whole."""
+    """A number as text: floats with four digits, integers whole."""
     return f"{x + 0:.4g}" if isinstance(x, float | np.floating | complex | np.complexfloating) else str(x)   # no -0
 
 
 def norm_of(x: np.ndarray) -> float:
     """The root of the sum of squares, in float64, without overflow."""
-    with np.errstate(invalid="ignore"):                         # unfilled memory holds anything
+    with np.errstate(invalid="ignore"):                         # unfilled memory may hold any numbers
         size = np.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
     largest = float(np.max(size, initial=0.0))
     if not 0 < largest < math.inf:

@@ -1,7 +1,7 @@
 """`trace(attention, q, k, v, mask)`: run any op, layer or model and keep every intermediate, forward and backward.
 
-Every value with a name in the source is kept, under that name and with the line that made it. `recorder.py` watches
-functions from outside, so it traces other functions as well.
+Every value that has a name in the source is kept, under that name and with the line that made it. `recorder.py` watches
+functions from outside, so it can trace functions other than the library's too.
 """
 
 import copy
@@ -31,24 +31,24 @@ def trace(
         t["weights"], t["softmax.p"], t[7]       an array by name, by call and name, or by step
         t.picture("weights"), t.at(7), t.step(), t.back()
 
-    With `backward=True`, or a function, the backward runs after it: `attention_backward`, found beside `attention`, or
-    `loss_backward` beside the method `loss`, `backward` beside `forward`. `forward` may be an object with `loss` and
-    `loss_backward`. The backward takes its arguments by name, as in `gradcheck`: upstream gradients, then the forward's
-    arguments and results. An upstream gradient may be passed by name, e.g. `dout=...`; else it is 1 for a single number
-    (a loss), and for an array a random cotangent from `seed`. Then `t.follow("query.W", (3, 7))` goes from the loss
-    back to one number.
+    `backward=True` also runs the backward, which is found by its name: `attention_backward` beside `attention`,
+    `loss_backward` beside the method `loss`, `backward` beside `forward`. A function as `backward` is run instead.
+    `forward` may be an object with `loss` and `loss_backward`. The backward takes its arguments by name, as in
+    `gradcheck`: upstream gradients, then the forward's arguments and results. An upstream gradient may be passed by
+    name, e.g. `dout=...`. Otherwise it is 1 for a single number (a loss), and for an array a random cotangent from
+    `seed`. With a backward, `t.follow("query.W", (3, 7))` follows the gradient from the loss back to one number.
 
     Layers and models run in their readable forms: `layer_norm`, `linear`, `softmax` and `attention`, with attention's
-    `weights`. The numbers equal those of training up to rounding. `engine=True` runs the code of training, to the bit,
-    with tiles and fused norms, and shows the library's private functions, too.
+    `weights`. The numbers equal those of training up to rounding. `engine=True` runs the code that trains, equal to the
+    bit, with tiles and fused norms, and also shows the library's private functions.
 
-    Only the calling thread is traced. Functions shown are the library's and those of the module of `forward`, but not
-    NumPy's and the helpers of `ops/shapes.py`. Entries are copies, at most `limit` bytes and 100,000 of them.
-    A million lines that ran end a trace, too: an endless loop may make no entry.
+    Only the calling thread is traced. The functions shown are the library's and those in the module of `forward`, but
+    not NumPy's and not the helpers of `ops/shapes.py`. Entries are copies: at most 100,000, with at most `limit` bytes.
+    A trace also ends after a million lines, as an endless loop may make no entry.
 
-    Raises ValueError beyond these limits, for a missing backward and an upstream gradient of the wrong shape, TypeError
-    for a function that is not written in Python and wrong arguments, RuntimeError where a debugger or coverage is
-    tracing this thread, and any error of `forward`.
+    Raises ValueError beyond these limits, for a missing backward and for an upstream gradient of the wrong shape;
+    TypeError for a function that is not written in Python and for wrong arguments; RuntimeError if a debugger or
+    coverage is tracing this thread; and any error of `forward`.
     """
     if not callable(forward) and hasattr(forward, "loss"):
         forward = forward.loss
@@ -76,7 +76,7 @@ def trace(
 
 
 def _opposite(forward: Any, backward: Any) -> Callable[..., Any] | None:
-    """The backward as passed, or looked up by its name beside the forward."""
+    """The backward: the function passed, or the one found by its name beside the forward, or None."""
     if backward is None or backward is False:
         return None
     if backward is not True:
@@ -86,7 +86,7 @@ def _opposite(forward: Any, backward: Any) -> Callable[..., Any] | None:
     plain = forward.func if isinstance(forward, partial) else forward
     name, owner = getattr(plain, "__name__", type(plain).__name__), getattr(plain, "__self__", None)
     name = "backward" if owner is not None and name == "forward" else f"{name}_backward"
-    beside = getattr(inspect.unwrap(plain), "__globals__", {})              # of its module, not its decorator's
+    beside = getattr(inspect.unwrap(plain), "__globals__", {})              # globals of its module, not the decorator's
     opposite = getattr(owner, name, None) if owner is not None else beside.get(name)
     if opposite is None:
         where = type(owner).__name__ if owner is not None else getattr(plain, "__module__", "its module")
@@ -122,7 +122,7 @@ def _cotangents(
 def _named(inputs: dict[str, Any], grads: Any) -> dict[str, Any]:
     """The returned gradients by the names of inputs and parameters."""
     first, *rest = inputs.items()
-    if isinstance(first[1], dict | list):                     # a layer, or a network: the gradients of p are last
+    if isinstance(first[1], dict | list):                     # a layer or a network, which returns grads of p last
         *dxs, tree = grads if type(grads) is tuple else (grads,)
         names = [name for name, x in rest if is_array(x) and x.dtype.kind == "f"]
         return (dict(zip(names, dxs, strict=True)) if len(names) == len(dxs) else {}) | dict(leaves(tree))

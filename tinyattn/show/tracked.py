@@ -1,15 +1,15 @@
-"""Arrays whose entries know what they were made of: for each entry its sources, and its slope by each of them.
+"""Tracked arrays: each entry carries its sources, the listed numbers that it was made from, with its slope by each.
 
-Every operation hands sources on by its index rule:
+Every kind of operation has a rule for the sources of its result:
 
-    entry by entry, with broadcasting    the entries at the same place; the slopes by nudging all places at once
-    products, sums, moves                the function itself, of sources in the place of numbers
-    max, var, any, argmax, ...           all entries that were compared or summed up; each is nudged
-    where                                what was chosen, and the condition
-    x[ids], take                         what was taken, and the id that took it
-    sort, argsort, searchsorted, ...     all entries that were looked at
+    entry by entry, with broadcasting    the entries at the same place; slopes by nudging all places at once
+    products, sums, moves                the same function, applied to sources instead of numbers
+    max, var, any, argmax, ...           all entries that were compared or added; each is nudged in turn
+    where                                the chosen entry, and the condition
+    x[ids], take                         the entry that was taken, and the id that selected it
+    sort, argsort, searchsorted, ...     all entries
 
-Any other function is not known: its name stands among the sources of what it made.
+If a function has no rule, its name is put among the sources of its result, which are then unknown.
 """
 
 import math
@@ -27,7 +27,7 @@ H = 1e-6                               # the nudge, relative to the number
 
 
 class Sources(dict[Any, float]):
-    """{(step, entry): slope}: the listed numbers that a number was made of. A function without a rule is a name."""
+    """{(step, entry): slope}: the listed numbers that a number was made from. A str key: a function without a rule."""
 
     def __add__(self, other: Any) -> "Sources":
         if not other or not self:
@@ -60,11 +60,11 @@ class Sources(dict[Any, float]):
 
 
 EMPTY: Any = Sources()
-_clean = np.frompyfunc(lambda x: x if isinstance(x, Sources) else EMPTY, 1, 1)     # what was padded with 0 has none
+_clean = np.frompyfunc(lambda x: x if isinstance(x, Sources) else EMPTY, 1, 1)     # a 0 from padding has no sources
 
 
 class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
-    """`values`, and `sources` of the same shape. `run` notes what leaves as a Python number, and what is lost."""
+    """`values`, and `sources` of the same shape. `run` records values that become Python numbers or lose sources."""
 
     _all: ClassVar["WeakSet[Tracked]"] = WeakSet()
     __hash__ = object.__hash__
@@ -77,7 +77,7 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        return np.ndarray                                  # for `isinstance` in the code that runs
+        return np.ndarray                                  # so that isinstance(x, np.ndarray) is true in traced code
 
     def __getattr__(self, name: str) -> Any:
         if name in ("shape", "ndim", "size", "dtype", "nbytes", "itemsize", "strides", "flags"):
@@ -86,7 +86,7 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
             return partial(getattr(np, name), self)
         raise AttributeError(f"{name} has no rule")
 
-    # ---- methods that are no functions of NumPy, or take their arguments otherwise
+    # ---- methods without a function of NumPy, or with other arguments than the function
 
     @property
     def T(self) -> Any:
@@ -109,7 +109,7 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         return self if values is self.values else Tracked(values, self.sources, self.run)
 
     def view(self, dtype: Any) -> "Tracked":
-        """Complex numbers as pairs of real ones, or the reverse; both of a pair count for both."""
+        """Complex numbers as pairs of real ones, or the reverse; both numbers of a pair are sources of both."""
         values, old = self.values.view(dtype), self.sources * math.nan
         if values.dtype.itemsize < self.values.dtype.itemsize:
             return Tracked(values, np.repeat(old, values.shape[-1] // self.shape[-1], axis=-1), self.run)
@@ -121,7 +121,7 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
     def fill(self, value: Any) -> None:
         self[...] = value
 
-    # ---- out of the arrays
+    # ---- conversions to Python numbers and plain arrays
 
     def _number(self) -> Any:
         self.run.leaves(self)
@@ -143,10 +143,10 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         return self._number().tolist()
 
     def __bool__(self) -> bool:
-        return bool(self.values)                           # a branch is no parent
+        return bool(self.values)                           # the condition of a branch is not a parent
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        if self.dtype.kind in "biu":                       # ids of rows of an array that is not tracked
+        if self.dtype.kind in "biu":                       # used as an index into an array that is not tracked
             return np.array(self._number(), dtype)
         self.run.loses("a copy as another kind of array")
         return np.array(self.values, dtype)
@@ -173,7 +173,7 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         self._write(index, value, _sources_of(value))
 
     def _write(self, index: Any, value: Any, sources: Any) -> None:
-        """Write, here and in the sources of every array that shares the memory."""
+        """Write values and sources, also into the sources of all arrays that share the memory."""
         chosen, index = _of_index(self.shape, index), plain(index)
         self.values[index] = plain(value)
         self.sources[index] = sources if chosen is None else np.add(sources, chosen)
@@ -202,18 +202,18 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
             return None
         out = how.pop("out", None)
         made = self._result(function, RULES.get(function.__name__), args, how, () if out is None else (out,))
-        if made is None:                                   # it wrote into its first argument
+        if made is None:                                   # the function wrote into its first argument
             args[0]._write(..., args[0].values, Sources({function.__name__: math.nan}))
         return made
 
     def _result(self, function: Any, rule: Any, args: Any, how: Any, out: Any, where: Any = True) -> Any:
-        values = function(*plain(args), **plain(how))      # a new array: `out` may be one of the arguments
+        values = function(*plain(args), **plain(how))      # without `out`, which may be one of the arguments
         if rule is _no_numbers or values is None:
             return values
         name = getattr(function, "__name__", "a function")
         try:
             sources = rule(function, args, how, values)
-        except Exception:                                  # no rule, or one that does not take these arguments
+        except Exception:                                  # there is no rule, or it does not take these arguments
             sources = Sources({name: math.nan})
         if isinstance(values, tuple | list):
             parts = sources if isinstance(sources, tuple | list) else [sources] * len(values)
@@ -222,7 +222,7 @@ class Tracked(np.lib.mixins.NDArrayOperatorsMixin):
         made = Tracked(values, sources, self.run)
         if not out:
             return made
-        if not isinstance(into := out[0], Tracked):        # memory without sources
+        if not isinstance(into := out[0], Tracked):        # an array that is not tracked
             self.run.loses(f"{name} into other memory")
             np.copyto(into, values, where=plain(where))
         elif where is True:
@@ -236,7 +236,7 @@ register(Tracked, np)
 
 
 def plain(tree: Any) -> Any:
-    """The tree with values in the place of tracked arrays."""
+    """The tree with every tracked array replaced by its values."""
     return _replaced(tree, lambda x: x.values if isinstance(x, Tracked) else x)
 
 
@@ -249,12 +249,12 @@ def _replaced(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _sources_of(x: Any) -> Any:
-    """Of an array or a number; a constant has none."""
+    """The sources of an array or a number; a constant has none."""
     return x.sources if isinstance(x, Tracked) else np.full(np.shape(x), EMPTY)
 
 
 def _addresses(x: np.ndarray) -> np.ndarray:
-    """Where each entry is in memory."""
+    """The memory address of each entry."""
     places = np.full(x.shape, x.__array_interface__["data"][0])
     for axis, stride in enumerate(x.strides):
         places += (stride * np.arange(x.shape[axis])).reshape(-1, *[1] * (x.ndim - axis - 1))
@@ -262,7 +262,7 @@ def _addresses(x: np.ndarray) -> np.ndarray:
 
 
 def _of_index(shape: tuple[int, ...], index: Any) -> Any:
-    """For each entry of x[index], the sources of the ids that took it, or None. Shapes: x has `shape`."""
+    """For each entry of x[index], the sources of the ids that selected it; None without tracked ids. x has `shape`."""
     parts: list[Any] = []
     for part in index if isinstance(index, tuple) else (index,):
         if isinstance(part, Tracked) and part.dtype == bool:
@@ -278,7 +278,7 @@ def _of_index(shape: tuple[int, ...], index: Any) -> Any:
     joint = np.broadcast_shapes(*(parts[k].shape for k in arrays))
     sources = reduce(np.add, (np.broadcast_to(_sources_of(parts[k]) * 0.0, joint) for k in arrays))
     count, axis = math.prod(joint), sum(part is not None for part in parts[: arrays[0]])
-    # `numbers` is indexed as x is, with the ids replaced by their numbers: each entry then has the number of its id.
+    # `numbers` is indexed like x, with ids replaced by 0, 1, 2, ...: each entry gets the number of the id it came by.
     numbers = np.arange(count).reshape(-1, *[1] * (len(shape) - axis - 1))
     numbers = np.broadcast_to(numbers, (*shape[:axis], count, *shape[axis + 1 :]))
     for k in arrays:
@@ -290,7 +290,7 @@ def _of_index(shape: tuple[int, ...], index: Any) -> Any:
 
 
 def _no_numbers(function: Any, args: Any, how: Any, made: Any) -> None:
-    """For functions whose result is no number of an array: a shape, a dtype."""
+    """For functions that do not return numbers of an array, but a shape or a dtype."""
 
 
 def _constant(function: Any, args: Any, how: Any, made: Any) -> Any:
@@ -300,7 +300,7 @@ def _constant(function: Any, args: Any, how: Any, made: Any) -> Any:
 
 
 def _difference(f: Callable[[Any], Any], x: np.ndarray, h: Any) -> Any:
-    """f(x + h) - f(x - h) in float64; 0 where x or f are whole numbers, NaN where x is complex."""
+    """f(x + h) - f(x - h) in float64; 0 if x or f are whole numbers, NaN if x is complex."""
     if x.dtype.kind != "f":
         return 0.0 if x.dtype.kind in "biu" else math.nan
     above, below = f(x.astype(np.float64) + h), f(x.astype(np.float64) - h)
@@ -313,7 +313,7 @@ def _nudge(x: np.ndarray) -> Any:
     return H * np.where(np.isfinite(x) & (x != 0), np.maximum(1e-3, np.abs(x)), 1.0)
 
 
-EXACT: dict[Any, Callable[..., Any]] = {               # slopes by each argument, which rounding would blur
+EXACT: dict[Any, Callable[..., Any]] = {               # exact slopes by each argument, where nudging would round
     np.add: lambda a, b: (1.0, 1.0), np.subtract: lambda a, b: (1.0, -1.0), np.multiply: lambda a, b: (b, a),
     np.divide: lambda a, b: (1 / b, -a / b / b), np.negative: lambda a: (-1.0,),
 }  # fmt: skip
@@ -340,7 +340,7 @@ def _nudged(function: Any, before: list[Any], after: list[Any], how: Any, x: Any
 
 
 def _product(function: Any, args: Any, how: Any, made: Any) -> Any:
-    """Linear in each argument: the function of the sources of one, and the values of all others."""
+    """Functions linear in each argument: the function is applied to one argument's sources and the others' values."""
     numbers = _replaced(list(args), lambda x: np.asarray(plain(x), dtype=object) if np.ndim(plain(x)) else plain(x))
     terms = []
     for k, x in enumerate(args):
@@ -350,16 +350,16 @@ def _product(function: Any, args: Any, how: Any, made: Any) -> Any:
 
 
 def _linear(function: Any, args: Any, how: Any, made: Any, data: int = 1) -> Any:
-    """Moves or adds the entries of its first argument, or of its first `data`: the same is done to their sources."""
+    """Functions that move or add entries of the first `data` arguments: the same is done to their sources."""
     moved = _replaced(list(args[:data]), lambda x: _sources_of(x) if hasattr(x, "shape") else x)
     how = {name: x for name, x in how.items() if name != "dtype"}
     return function(*moved, *plain(args[data:]), **plain(how))
 
 
 def _compared(function: Any, args: Any, how: Any, made: Any) -> Any:
-    """A reduction: every entry along the axes is nudged in turn."""
+    """Reductions: every entry along the axes is nudged in turn."""
     x, *rest = args
-    first = 0 if isinstance(getattr(function, "__self__", None), np.ufunc) else None      # of maximum.reduce
+    first = 0 if isinstance(getattr(function, "__self__", None), np.ufunc) else None      # maximum.reduce: axis=0
     axis = how.get("axis", rest[0] if rest else first)
     axes = [a % x.ndim for a in (range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,))]
     h, total = _nudge(x.values), EMPTY
@@ -374,7 +374,7 @@ def _compared(function: Any, args: Any, how: Any, made: Any) -> Any:
 
 
 def _looked_at(function: Any, args: Any, how: Any, made: Any) -> Any:
-    """Every entry of the result depends on all entries. Where it is a whole number its slopes are 0, else unknown."""
+    """Every entry of the result depends on all entries. Slopes are 0 if results are whole numbers, else unknown."""
     parts = [np.sum(x.sources) for x in args if isinstance(x, Tracked) and x.size]
     whole = np.asarray(made[0] if isinstance(made, tuple) else made).dtype.kind in "biu"
     total = reduce(operator.add, parts, EMPTY) * (0.0 if whole else math.nan)
@@ -382,14 +382,14 @@ def _looked_at(function: Any, args: Any, how: Any, made: Any) -> Any:
 
 
 def _chosen(function: Any, args: Any, how: Any, made: Any) -> Any:
-    """`where`: what was chosen, and the condition."""
+    """`where`: the sources of the chosen entry, and of the condition."""
     condition, a, b = args
     kept = np.where(plain(condition), _sources_of(a), _sources_of(b))
     return np.add(kept, _sources_of(condition) * 0.0)
 
 
 def _taken(function: Any, args: Any, how: Any, made: Any) -> Any:
-    """`take` and `take_along_axis`: what was taken, and the id that took it."""
+    """`take` and `take_along_axis`: the sources of the entry, and of the id that selected it."""
     x, ids, axis = args[0], args[1], how.get("axis", args[2] if len(args) > 2 else None)
     if function.__name__ == "take":
         return (np.ravel(x) if axis is None else x)[(slice(None),) * ((axis or 0) % max(x.ndim, 1)) + (ids,)].sources
@@ -412,7 +412,7 @@ def _rule_of(ufunc: Any, method: str) -> Any:
 
 
 def _add_at(ufunc: Any, total: Any, index: Any, x: Any) -> None:
-    """`add.at(total, index, x)`: an index may come several times."""
+    """`add.at(total, index, x)`: an index may occur several times."""
     values, sources, chosen = total.values.copy(), total.sources.copy(), _of_index(total.shape, index)
     ufunc.at(values, plain(index), plain(x))
     if ufunc in (np.add, np.subtract):

@@ -1,4 +1,4 @@
-"""Views: interactive pages, each drawn by a script of its kind with the functions of `ground.js`."""
+"""Views: interactive pages. Each kind of view has a script, which draws with the functions of `ground.js`."""
 
 from .board import boards_of, find_the_bug
 from .derivation import derivation

@@ -1,8 +1,8 @@
-// ---- Boards: a backward with a slip in it, its gradients beside difference quotients; the reader picks the guilty line
+// ---- Boards: a backward with one wrong line, and its gradients beside difference quotients; the reader chooses the line
 
 const BOX = [48, 22], INDENT = 8;
 
-const spaced = (line) => line.replaceAll(" ", "\u00a0");     // SVG would join them
+const spaced = (line) => line.replaceAll(" ", "\u00a0");     // SVG would join several spaces
 
 function board(data, root) {
   const { boards, command } = data, solved = boards.map(() => false), tried = boards.map(() => new Set());
@@ -12,9 +12,9 @@ function board(data, root) {
   const back = button("Back", () => go(now - 1)), next = button("Next", () => go(now + 1));
   const save = button("Save as SVG", () => handOver(`board-${now + 1}.svg`, "image/svg+xml", new XMLSerializer().serializeToString(picture.firstChild)));
   root.replaceChildren(make("h1", { text: data.title }), make("p", { class: "faint",
-    text: "Each gradient stands beside what difference quotients measure; the first that differs is red. Which line is wrong? Choose it." }),
+    text: "Each gradient is beside its difference quotients; the first gradient that differs is red. Which line is wrong? Choose it." }),
     make("div", { class: "controls", role: "group", "aria-label": "boards" }, back, next, count, save), verdict, picture,
-    make("p", {}, "Yours is checked by ", make("code", { text: command })));
+    make("p", {}, "Check your own code with ", make("code", { text: command })));
 
   function go(to) {
     now = Math.max(0, Math.min(boards.length - 1, to));
@@ -56,7 +56,7 @@ function board(data, root) {
       }
     });
     y += 14;
-    const pair = Math.max(...arrays.map(({ shape }) => 2 * shape[1] * BOX[0] + 80));     // two pairs side by side, where they fit
+    const pair = Math.max(...arrays.map(({ shape }) => 2 * shape[1] * BOX[0] + 80));     // two pairs side by side, if they fit
     let tallest = 0, across = picture.clientWidth < pair + 390 ? 1 : 2;
     arrays.forEach((array, k) => {
       const { name, shape: [rows, columns], backward, quotient, agrees } = array, colour = colours([...backward, ...quotient].flatMap((x) => [x, -x]));

@@ -1,4 +1,4 @@
-"""Boards: backwards with a slip in them, beside difference quotients. Which line is wrong?"""
+"""Boards: a backward with one wrong line, and its gradients beside difference quotients. Which line is wrong?"""
 
 import ast
 import itertools
@@ -17,9 +17,9 @@ from ...check.subject import Subject
 from ...ops import softmax
 from .view import View, numbers
 
-SEEN = 0.02              # a gradient that differs by less looks right in two decimals
+SEEN = 0.02              # a gradient that differs by less looks right with two decimals
 COMMAND = "tinyattn check my_attention.py --as attention"
-CODE = (  # lines, and what each undoes
+CODE = (  # each line, and the forward line that it undoes
     ("def attention_backward(dout, q, k, v, p, c):", ""),
     ("    dv = p.T @ dout", "out = p v"),
     ("    dp = dout @ v.T", "out = p v"),
@@ -28,7 +28,7 @@ CODE = (  # lines, and what each undoes
     ("    dk = c * (ds.T @ q)", "s = c q kᵀ"),
     ("    return dq, dk, dv", ""),
 )
-SLIPS = (  # the line, what stands there instead, and why it is wrong
+SLIPS = (  # index of a line in CODE, the wrong line, and why it is wrong
     (5, "dk = c * (ds @ q)", "dk sums over queries: key j gets ds[i, j] q[i] from every query i, so ds is transposed."),
     (3, "ds = p * (dp - (p * dp).sum(axis=0, keepdims=True))",
      "Softmax normalises each row, so the mean that is subtracted is a row's, along the last axis."),
@@ -40,13 +40,13 @@ SLIPS = (  # the line, what stands there instead, and why it is wrong
 
 
 def find_the_bug(seed: int = 0) -> View:
-    """Six boards: the backward of attention with one wrong line, and its gradients beside difference quotients."""
+    """Six boards, each with one wrong line in the backward of attention, and its gradients beside quotients."""
     rng = np.random.default_rng(seed)
     q, k, v, dout = (np.round(rng.standard_normal((3, width)), 1) for width in (2, 2, 3, 3))
     c = 1 / math.sqrt(2)
 
     def loss(q: np.ndarray, k: np.ndarray, v: np.ndarray, ds: np.ndarray, dp: np.ndarray) -> float:
-        """⟨dout, out⟩, where ds and dp are added to the scores and to the weights."""
+        """⟨dout, out⟩, with ds added to the scores and dp to the weights."""
         return float(np.sum(dout * ((softmax(c * (q @ k.T) + ds) + dp) @ v)))
 
     at = {"q": q, "k": k, "v": v, "ds": np.zeros((3, 3)), "dp": np.zeros((3, 3))}
@@ -64,7 +64,7 @@ def find_the_bug(seed: int = 0) -> View:
 
 
 def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
-    """Boards of an op's backward in this library, each with one change by rule, in as many different lines as possible.
+    """Boards of the library's backward of an op, each with one line changed by rule; the lines differ where possible.
 
     `kind` is a kind of `tinyattn check` whose backward is one function; `seed` draws the case and the changes.
     Raises ValueError for other kinds, for a backward of one line, and for a count below 1.
@@ -94,7 +94,7 @@ def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
         try:
             with formula.mutated([mutants[i]]), np.errstate(all="ignore"):
                 grads = subject.gradients(case, *upstreams)
-        except Exception:  # an error names its line: no riddle
+        except Exception:  # an error would tell which line is wrong
             continue
         changed = [k for k, (ours, theirs) in enumerate(zip(right, code, strict=False)) if ours != theirs]
         arrays = {f"d{n}": (np.asarray(grads[n]), x) for n, x in measured.items() if np.shape(grads[n]) == x.shape}
@@ -112,7 +112,7 @@ def boards_of(kind: str, count: int = 6, seed: int = 0) -> View:
 
 
 def _lines(source: str) -> list[str]:
-    """The lines of a function, without types of arguments and checks of shapes."""
+    """The lines of a function, without annotations and checks of shapes."""
     tree: Any = ast.parse(source).body[0]
     tree.returns = None
     for argument in (*tree.args.args, *tree.args.kwonlyargs):
@@ -123,7 +123,7 @@ def _lines(source: str) -> list[str]:
 def board(
     code: list[str], guilty: int, right: str, says: str, arrays: dict[str, tuple[np.ndarray, np.ndarray]]
 ) -> dict[str, Any]:
-    """One board, for `board.js`. `arrays`: each gradient by the backward, and by difference quotients."""
+    """The data of one board for `board.js`. `arrays`: name -> (gradient by the backward, by difference quotients)."""
     return {
         "code": code, "guilty": guilty, "right": right, "says": says,
         "arrays": [

@@ -1,4 +1,4 @@
-// ---- A derivation: from step to step its terms slide to their next places, and the example's numbers follow
+// ---- A derivation: from step to step its terms move to their next places, and the example's numbers follow
 
 const TIME = 900;                                            // milliseconds of a move
 const isName = (text) => /^\p{L}/u.test(text);
@@ -6,7 +6,7 @@ const symbol = (key) => key.replace(/\d+/, "");               // p2 is a copy of
 
 const formula = elements("<math>");
 
-// Atoms [key, text, place] as MathML; a script (place 1 or -1) hangs at the atom before it. `moves`: they have keys.
+// Atoms [key, text, place] as MathML. A script (place 1 or -1) belongs to the atom before it. With `moves`, nodes get keys for their moves.
 function asMath(atoms, moves) {
   const line = [];
   for (const [key, text, place] of atoms) {
@@ -62,7 +62,7 @@ function derivation({ title, steps }, root) {
     const before = places(from), after = places(onto), how = { duration: TIME, easing: "ease-in-out" };
     const twin = (all, key) => all.get(key) || [...all].filter(([other]) => symbol(other) === symbol(key)).map(([, place]) => place)[0];
     const shift = (a, b) => `translate(${a.left - b.left}px, ${a.top - b.top}px)`;
-    for (const [key, [node, box]] of after) {                // to its place; a copy comes out of what it is a copy of
+    for (const [key, [node, box]] of after) {                // each moves to its place; a copy begins at its original
       const old = twin(before, key);
       node.animate(old ? [{ transform: shift(old[1], box) }, { transform: "none" }] : [{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], how);
     }
@@ -81,7 +81,7 @@ function derivation({ title, steps }, root) {
     next.disabled = now === last;
   }
 
-  // One size for all steps, in which the longest line has room.
+  // One font size for all steps, in which the longest line fits.
   function fit() {
     const boxes = articles.map((one) => one.querySelector(".formula"));
     boxes.forEach((box) => { box.style.fontSize = ""; });

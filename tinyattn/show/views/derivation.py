@@ -1,4 +1,4 @@
-"""Derivations in motion: from ⟨dY, δY⟩ to a gradient, step by step. Terms move to their next place; numbers follow."""
+"""Animated derivations, from ⟨dY, δY⟩ to a gradient: terms move from step to step, beside an example with numbers."""
 
 import ast
 from collections import Counter
@@ -12,13 +12,14 @@ from .mirror import MOST, real
 from .view import View, numbers
 
 LARGEST = 1000.0
-SIZES = {"n": 3, "m": 4, "e": 2}                         # where no array says otherwise
-TIMES = "\u2062"                                         # invisible, between the factors of a matrix product
+SIZES = {"n": 3, "m": 4, "e": 2}                         # default sizes of axes
+TIMES = "\u2062"                                         # invisible sign between the factors of a matrix product
 SPACED = {TIMES: " ", ",": ", "} | {sign: f" {sign} " for sign in "=+−⊙"}
 SCRIPTS = str.maketrans("⊤ijk", "ᵀᵢⱼₖ")
-# kind: title, arrays and their axes, steps. A step is a formula in Python, from which terms and numbers are read, and a
-# sentence. inner(a, b) is ⟨a, b⟩, sum.k(p.k * q.k) is ∑ₖ pₖ qₖ, and what follows a semicolon defines an array. A digit
-# behind a name tells copies apart: p2 is a p that moves to where the next step has p2.
+# kind -> title, arrays and their axes, steps. A step is a formula and a sentence. The formula is written in Python: it
+# is parsed for its terms, and evaluated for its numbers. inner(a, b) is ⟨a, b⟩, and sum.k(p.k * q.k) is ∑ₖ pₖ qₖ. After
+# a semicolon an array is defined. A digit after a name distinguishes copies: p2 is the p that moves to the place of p2
+# in the next step.
 DERIVATIONS: dict[str, tuple[str, dict[str, str], tuple[tuple[str, str], ...]]] = {
     "rule": ("A matrix moves to the other side", {"A": "ne", "B": "nm", "C": "me"}, (
         ("inner(A, B @ C)", "C is to stand alone, right of the comma."),
@@ -65,12 +66,15 @@ DERIVATIONS: dict[str, tuple[str, dict[str, str], tuple[tuple[str, str], ...]]] 
 def derivation(kind: str = "product", *, seed: int = 0, **arrays: Any) -> View:
     """A page on which a derivation's terms move from step to step, beside an example whose numbers follow.
 
-    Kinds, and their arrays: "rule", ⟨A, B C⟩ = ⟨Bᵀ A, C⟩ = ⟨A Cᵀ, B⟩, with A (n, e), B (n, m), C (m, e); "product", the
-    backward of out = p v, with p, δp (n, m), v, δv (m, e), dout (n, e); "softmax", that of p = softmax(s), with p,
-    dp, δs (n, m). Missing arrays are drawn from `seed`, rounded to tenths; p has rows of weights.
+    Kinds, and their arrays:
 
-    Raises ValueError for unknown names, sizes that do not fit or exceed 6, numbers that are not real or exceed
-    1000, and rows of softmax's p that do not sum to 1.
+        "rule"       ⟨A, B C⟩ = ⟨Bᵀ A, C⟩ = ⟨A Cᵀ, B⟩: A (n, e), B (n, m), C (m, e)
+        "product"    the backward of out = p v: p, δp (n, m), v, δv (m, e), dout (n, e)
+        "softmax"    the backward of p = softmax(s): p, dp, δs (n, m)
+
+    Missing arrays are drawn from `seed`, rounded to tenths; the rows of p are weights, which sum to 1. Raises
+    ValueError for unknown names, sizes that do not fit or exceed 6, numbers that are not real or exceed 1000, and rows
+    of p in "softmax" that do not sum to 1.
     """
     if kind not in DERIVATIONS:
         raise ValueError(f"there is no derivation {kind!r}, expected one of {', '.join(DERIVATIONS)}")
@@ -118,11 +122,11 @@ def brief(x: float) -> str:
 
 
 class _Part(NamedTuple):
-    """A part of a formula. Atoms: key, text, and 1 for a superscript, -1 for a subscript."""
+    """A part of a formula. An atom is (key, text, place): place is 1 for a superscript, -1 for a subscript, else 0."""
 
     atoms: list[tuple[str, str, int]]
     value: np.ndarray
-    axes: str = ""                     # the indices, of an array that is written with them
+    axes: str = ""                     # the indices of an array that is written with indices
 
 
 def _step(lines: list[Any], says: str, values: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -132,7 +136,7 @@ def _step(lines: list[Any], says: str, values: dict[str, np.ndarray]) -> dict[st
         atoms.append([*left, *(_sign("=", seen) if left else []), *_read(line.value, values, seen).atoms])
     for sign, node in _summands(lines[0].value):
         inner, factors = isinstance(node.func, ast.Name), [node.args[0]]
-        while not inner and isinstance(factors[0], ast.BinOp):                # a sum's factors, in their order
+        while not inner and isinstance(factors[0], ast.BinOp):                # the factors under a ∑, in their order
             factors[:1] = [factors[0].left, factors[0].right]
         parts = [_read(factor, values, Counter()) for factor in (node.args if inner else factors)]
         shape = np.broadcast_shapes(*(part.value.shape for part in parts)) if inner else None
@@ -162,7 +166,7 @@ def _sign(text: str, seen: Counter[str]) -> list[tuple[str, str, int]]:
 
 
 def _read(node: Any, values: dict[str, np.ndarray], seen: Counter[str]) -> _Part:
-    """A formula's atoms, and its value. `seen` counts signs, to give each a key."""
+    """The atoms and the value of a formula. `seen` counts signs, so that each gets a unique key."""
     match node:
         case ast.Name(id=key):
             name = key.rstrip("0123456789")
@@ -201,7 +205,7 @@ def _read(node: Any, values: dict[str, np.ndarray], seen: Counter[str]) -> _Part
 
 
 def _factor(node: Any, values: dict[str, np.ndarray], seen: Counter[str], last: bool) -> _Part:
-    """In parentheses where it is a sum; the last needs none around a ∑."""
+    """A factor, in parentheses if it is a sum. The last factor needs no parentheses around a ∑."""
     added = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
     if not added and (last or not isinstance(node, ast.Call)):
         return _read(node, values, seen)

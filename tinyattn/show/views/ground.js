@@ -1,7 +1,7 @@
-// Data comes from the page as JSON; what is shown is text, never markup; nothing is fetched.
+// The page contains the data as JSON. Scripts show it as text, never as markup, and fetch nothing.
 const root = document.getElementById("view");
 
-// After the script, in frames of their own: the data, then the page, by view(data, root).
+// After the script, in two later frames: parse the data, then draw the page by view(data, root).
 function open(view) {
   frames()((function* () {
     const data = JSON.parse(document.getElementById("data").textContent);
@@ -10,7 +10,7 @@ function open(view) {
   })());
 }
 
-// ---- The ground: elements, numbers, colours
+// ---- For all views: elements, numbers, colours
 
 // An element. `how`: class, text, on (events), data (data-*); everything else is an attribute.
 function make(tag, how = {}, ...children) {
@@ -28,7 +28,7 @@ function make(tag, how = {}, ...children) {
 
 const finite = (x) => typeof x === "number" && Number.isFinite(x);
 
-// Three digits, or `digits`; a minus sign that can be seen.
+// A number as text, with three digits or `digits`, and a typographic minus sign.
 function said(x, digits = 3) {
   if (typeof x === "boolean") return x ? "T" : "F";
   if (!finite(x)) return { inf: "∞", "-inf": "−∞", Infinity: "∞", "-Infinity": "−∞" }[x] || String(x);
@@ -40,13 +40,13 @@ function said(x, digits = 3) {
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)"), print = window.matchMedia("print");
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
-let onPaper = false;                                         // what is drawn for a file is light
+let onPaper = false;                                         // files are drawn in light colours
 const theme = () => (dark.matches && !print.matches && !onPaper ? "dark" : "light");
 const onTheme = (draw) => [dark, print].forEach((media) => media.addEventListener("change", draw));
 const PALETTE = { light: { zero: [255, 255, 255], above: [190, 92, 6], below: [84, 39, 136], most: [8, 81, 156], masked: [222, 222, 222] },
                   dark: { zero: [28, 30, 36], above: [241, 163, 64], below: [165, 150, 220], most: [107, 174, 214], masked: [70, 72, 78] } };
 
-// -> what colours a number: white (in the dark: black) at zero, two hues for two signs, one for what has none.
+// -> a function from a number to its colour: white (in dark mode black) at 0, a hue for each sign; one hue if no number is negative.
 function colours(values) {
   let low = 0, high = 0;
   for (const x of values) if (finite(x)) { if (x < low) low = x; else if (x > high) high = x; }
@@ -63,15 +63,15 @@ function colours(values) {
   return Object.assign(colour, { most, says });
 }
 
-// Black or white, whichever is told from the ground more easily: a contrast of at least 4.5 (WCAG 2, relative luminance).
+// Black or white, whichever has more contrast with the background: at least 4.5 (WCAG 2, relative luminance).
 function inkOn(rgb) {
   const [r, g, b] = rgb.map((x) => (x <= 10 ? x / 3294.6 : ((x / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 }
 const css = (rgb) => `rgb(${rgb.join(",")})`;
 
-// A matrix as pixels, one a number, in 255 shades of each sign, which go with the root of a number's size, so that small ones
-// show beside the 1 of a row that has one weight. `masked` (one a number, or null): 1 = there is nothing to show.
+// Draw a matrix, a pixel for each number, in 255 shades for each sign. Shades are proportional to the root of a number's size, so that
+// small weights are visible beside a weight of 1. `masked` is null, or has a 1 for each number that is masked.
 function image(context, values, rows, columns, colour, masked = null) {
   const pixels = context.createImageData(columns, rows), data = pixels.data, shades = new Uint8Array(3 * 511), { most } = colour;
   for (let i = -255; i <= 255; i++) shades.set(colour((most * i) / 255), 3 * (i + 255));
@@ -88,7 +88,7 @@ function image(context, values, rows, columns, colour, masked = null) {
   context.putImageData(pixels, 0, 0);
 }
 
-// -> what makes elements of SVG or MathML. A namespace is an address, which a page that asks for nothing should not contain.
+// -> a function that makes elements of SVG or MathML. The parser knows their namespace, so the page need not contain its address.
 function elements(markup) {
   const space = new DOMParser().parseFromString(markup, "text/html").body.firstChild.namespaceURI;
   return (tag, how, ...children) => {
@@ -100,7 +100,7 @@ function elements(markup) {
 }
 const vector = elements("<svg>");
 
-// A matrix as a picture for papers and slides: its numbers and names are text. `rows`, `columns`: names, or none. -> SVG
+// A matrix as a picture for papers and slides, in which numbers and names are text. `names` may have names of rows and columns. -> SVG
 function drawing(title, values, [rows, columns], names, colour, masked) {
   const small = rows * columns > LARGE, side = Math.max(2, Math.min(8, Math.floor(560 / columns))), [width, height] = small ? [side, side] : [56, 22];
   const short = (all) => (all || []).map((name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name)), left = short(names.rows), above = short(names.columns);
@@ -130,20 +130,20 @@ function drawing(title, values, [rows, columns], names, colour, masked) {
   return found;
 }
 
-// Hands the reader a file.
+// Offer a file for download.
 function handOver(name, type, text) {
   const link = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
   link.click();
   window.setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// Work in small steps, a share of every frame: `frames()` -> a slot, and slot(generator) replaces what it was at. Slots that
-// were made first come first. While anything is left to do the page is aria-busy; before it is printed all is done.
+// Work in small steps, in a share of every frame. `frames()` makes a slot, and slot(generator) replaces the work in it. Older slots
+// come first. While work is left, the page is aria-busy. Before the page is printed, all work is done.
 const frames = (() => {
-  const SHARE = 6, slots = [];                               // milliseconds of a frame's 16; a step may take some more
+  const SHARE = 6, slots = [];                               // milliseconds of a frame's 16; the last step may exceed them
   let asked = false, working = false;
   function work(until) {
-    if (working) return true;                                // a step asks for more: that is done after it
+    if (working) return true;                                // a step has added work: that is done after the step
     working = true;
     for (const slot of slots) {
       while (slot.steps && performance.now() < until) if (slot.steps.next().done) slot.steps = null;
@@ -171,19 +171,19 @@ const frames = (() => {
 
 function* inTurn(all) { for (const steps of all) yield* steps; }
 
-// Where things stand is known when the browser has laid them out; to ask earlier would make it do so twice.
+// Act once the browser has laid out the node. To read positions before would make it compute the layout twice.
 function laidOut(node, action) {
   const seen = new ResizeObserver(() => { seen.disconnect(); action(); });
   seen.observe(node);
 }
 
-// Whenever the node has another width.
+// Act whenever the node's width has changed.
 function onWidth(node, action) {
   let width = 0;
   new ResizeObserver(() => { if (node.clientWidth !== width) { width = node.clientWidth; action(); } }).observe(node);
 }
 
-// The place of a flat index, as in NumPy: [1, 0, 2].
+// The indices along all axes for a flat index, as NumPy's unravel_index: [1, 0, 2].
 function place(index, shape) {
   const found = [];
   for (let axis = shape.length - 1; axis >= 0; axis--) {
@@ -193,8 +193,8 @@ function place(index, shape) {
   return found;
 }
 
-// One tab stop for many nodes: arrow keys go from one to the next, `across` of which stand in a row, Page Up and Page Down by ten.
-// -> what makes one of them the stop.
+// One tab stop for many nodes, `across` of them in a row: arrow keys go from node to node, Page Up and Page Down by ten.
+// -> a function that makes node i the stop.
 function roving(box, nodes, across = 1) {
   let now = 0;
   const stop = (i) => { nodes[now].tabIndex = -1; nodes[i].tabIndex = 0; now = i; };
@@ -212,11 +212,11 @@ function roving(box, nodes, across = 1) {
 
 const LARGE = 900;      // numbers: more are drawn as a picture, without their digits
 
-// An array as a grid of numbers, or a picture of one. Of more than two axes one matrix is shown, and chosen from.
-// `how`: name, note, onChoose(flat index), onPoint(flat index), onEdit(flat index, number), chosen, linked (Map: flat index -> what
-// is said of it), rows, columns (labels), later (nothing is drawn before the first `fill`). `.mark(has)` marks a grid's numbers for which
-// has(flat index), in the place of the linked ones. `.fill(values, masked)` takes others of the same shape, and returns the steps that draw them, for
-// `frames`; what has the focus keeps it.
+// An array as a grid of numbers, or as a picture if it is large. If it has more than two axes, one matrix is shown, and others can be selected.
+// `how`: name, note, onChoose(flat index), onPoint(flat index), onEdit(flat index, number), chosen, linked (Map: flat index -> a text
+// about it), rows, columns (labels), later (nothing is drawn before the first `fill`). node.mark(has) marks the numbers with a true
+// has(flat index) instead of the linked ones. node.fill(values, masked) sets other values of the same shape, and returns the steps that draw
+// them, for `frames`; the focus does not move.
 function heatMap(array, how) {
   const { shape } = array, rows = shape.length > 1 ? shape[shape.length - 2] : 1, columns = shape.length ? shape[shape.length - 1] : 1;
   const size = rows * columns, linked = how.linked || new Map(), chosen = how.chosen ?? null;
@@ -247,7 +247,7 @@ function heatMap(array, how) {
   const rounded = (x) => Math.round(x * 1e6) / 1e6;
   const choose = () => { if (how.onChoose) how.onChoose(at()); };
 
-  // Arrow keys go, Enter chooses; + and - change what can be changed. `go(where)`: where in the matrix.
+  // Arrow keys move, Enter chooses, + and - change a number that can be edited. go(i) moves to index i of the matrix.
   function keys(event, go) {
     const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
     const change = { "+": 0.1, "=": 0.1, "-": -0.1, "−": -0.1, PageUp: 1, PageDown: -1, Delete: -values[at()] }[event.key];
@@ -308,7 +308,7 @@ function heatMap(array, how) {
     return table;
   }
 
-  // Up is more, down is less: a hundred pixels are 1.
+  // Dragging up increases the number, by 1 for a hundred pixels; dragging down decreases it.
   function drag(event, cell, i) {
     const from = values[i], y = event.clientY;
     const move = (to) => how.onEdit(i, rounded(from + Math.round(y - to.clientY) / 100));

@@ -1,14 +1,14 @@
-// ---- The mirror: an algorithm above, its backward below, and of every entry the terms that it is made of
+// ---- The mirror: an algorithm above, its backward below, and for every entry the terms of which it is computed
 
-const STEP = 0.001;                                          // of an entry, when it is nudged
-const WIDTHS = [33, 46], HEIGHT = 22, GAP = [22, 38], LABEL = 58;          // pixels: of a cell, between arrays, of tokens' names
+const STEP = 0.001;                                          // added to an entry when it is nudged
+const WIDTHS = [33, 46], HEIGHT = 22, GAP = [22, 38], LABEL = 58;          // pixels: cells (least and most width, height), gaps between arrays (across, down), tokens' names
 const OTHERS = 310;                                          // pixels above and below the picture
 
-// Two decimals, so that five characters suffice; "0" is exactly 0.
+// A number in at most five characters, so with two decimals or fewer; "0" is exactly 0.
 const brief = (x) => (x === 0 ? "0" : Math.abs(x) < 1e5 ? x.toFixed(Number.isInteger(x) ? 0 : Math.abs(x) < 10 ? 2 : Math.abs(x) < 1000 ? 1 : 0) : x.toExponential(0)).replace(/^-0\.00$/, "0.00").replace(/^-/, "−");
 const term = (x) => (x < 0 ? `(${said(x)})` : said(x));
 
-// Rules: (get, i, j) -> the entry's value, its terms [name, row, column], and its sum, written out with their numbers.
+// A rule is a function (get, i, j) -> the entry's value, its terms [name, row, column], and its sum, written out in numbers.
 
 // factor · Σ a b over the pairs of entries that pairs(i, j) lists.
 const product = (pairs, factor = () => 1) => (get, i, j) => {
@@ -17,7 +17,7 @@ const product = (pairs, factor = () => 1) => (get, i, j) => {
   return { value: scale * sum, terms: list.flat(), sum: scale === 1 ? text : `${term(scale)} (${text})` };
 };
 
-// Rows of `s`, a block of m columns a head; allowed(i, j) by the column within the block.
+// The softmax of each row of `s`, which has a block of m columns for each head. In allowed(i, j), j is the column within the block.
 const softmax = (s, m, allowed) => (get, i, column) => {
   const first = column - (column % m), seen = Array.from({ length: m }, (_, j) => j).filter((j) => allowed(i, j)), at = (j) => get(s, i, first + j);
   if (!seen.includes(column - first)) return { value: 0, terms: [], sum: "masked" };
@@ -131,7 +131,7 @@ function mirror(data, root) {
   const pairs = shown.filter((part) => !isGradient(part.name) && part.of !== undefined).map((part) => [part, has("backward") && part.of ? named.get(part.of) : null]);
   const forward = pairs.map(([part]) => part), key = (name, i, j) => `${name} ${i} ${j}`;
 
-  // All values, as the rules make them in turn; entries of `fixed` (key -> value) have that value instead.
+  // Compute all values by the rules, in order. An entry in `fixed` (key -> value) gets that value instead.
   function compute(fixed = new Map()) {
     const found = new Map(), get = (name, i, j) => found.get(name)[i * named.get(name).columns() + j];
     for (const { name, rows, columns, at } of parts) {
@@ -236,7 +236,7 @@ function mirror(data, root) {
       width = Math.max(width, x - GAP[0]);
       y += tall(line);
     }
-    // As large as the screen allows, for those who see it from afar.
+    // As large as the screen allows, for a lecture hall.
     const zoom = Math.max(1, Math.min(1.6, picture.clientWidth / (width + 2), (window.innerHeight - OTHERS) / y));
     picture.replaceChildren(vector("svg", { viewBox: `0 0 ${width + 2} ${y}`, width: zoom * (width + 2), height: zoom * y, "font-family": "ui-monospace, Menlo, Consolas, monospace", "font-size": cell < 40 ? 10 : 12, fill: "currentColor", role: "group", "aria-label": data.title }, ...sheet, marks));
     paint();
@@ -271,7 +271,7 @@ function mirror(data, root) {
   function paint() {
     const light = hovered || chosen, terms = light ? new Set(explain(light).terms.map((entry) => key(...entry))) : new Set();
     const partner = light && (isGradient(light[0]) ? gradients.get(light[0]) : named.get(light[0]).of);
-    const outlines = [];                                     // above all cells, whose focus stays where it is
+    const outlines = [];                                     // drawn above the cells, so that these keep the focus
     for (const { node, box, text, part } of cells.values()) {
       const [name, i, j] = node.entry, value = state.get(name, i, j), hidden = part.masks && !allowed(i, j % n), at = key(name, i, j);
       const rgb = ranges.get(name)(value), ground = hidden ? PALETTE[theme()].masked : rgb || PALETTE[theme()].zero;
@@ -281,7 +281,7 @@ function mirror(data, root) {
       node.dataset.value = String(value);
       node.setAttribute("aria-label", `${name}[${i}, ${j}] = ${said(value, 6)}${hidden ? ", masked" : ""}`);
       const moved = Math.abs(value - before.get(name, i, j)) > 1e-9, chosenHere = light && at === key(...light);
-      const across = light && partner === name && i === light[1] && j === light[2];            // its gradient, or what it is the gradient of
+      const across = light && partner === name && i === light[1] && j === light[2];            // the gradient of the chosen entry, or the entry whose gradient is chosen
       const how = chosenHere ? ["--ink", 3] : terms.has(at) ? ["--mark", 3] : moved ? ["--mark-2", 2.5] : across ? ["--ink", 2, "3 3"] : null;
       if (how) outlines.push(vector("rect", { x: box.getAttribute("x"), y: box.getAttribute("y"), width: cell, height: HEIGHT, fill: "none", stroke: tone(how[0]), "stroke-width": how[1], "stroke-dasharray": how[2] || "none" }));
     }
@@ -292,7 +292,7 @@ function mirror(data, root) {
     scaleSaid.textContent = `${said(settings.scale, 4)}${Math.abs(settings.scale - natural()) < 1e-9 ? " = 1 / √d" : ""}`;
     if (goal) {
       const share = Math.min(...range(settings.heads).map((h) => state.get("p", goal.row, h * n + goal.column))), done = share >= goal.least;
-      verdict.textContent = done ? `Done: the weight is ${said(share)}.` : `The weight is ${said(share)}; ${said(goal.least)} is asked for.`;
+      verdict.textContent = done ? `Done: the weight is ${said(share)}.` : `The weight is ${said(share)}; the goal is ${said(goal.least)}.`;
       verdict.className = done ? "agree" : "";
     }
   }
@@ -308,7 +308,7 @@ function mirror(data, root) {
   let told = [];
   function tell(entry) {
     const what = [entry ? key(...entry) : "", state];
-    if (what.every((x, i) => x === told[i])) return;         // a nudge's result stays to be read
+    if (what.every((x, i) => x === told[i])) return;         // keep the result of a nudge on the page
     told = what;
     if (!entry) { says.replaceChildren(make("p", { class: "faint", text: "Point at a number, tap it, or reach it with Tab and the arrow keys." })); return; }
     const [name, i, j] = entry, part = named.get(name), { value, sum } = explain(entry), label = `${name}[${i}, ${j}]`;
@@ -319,7 +319,7 @@ function mirror(data, root) {
       make("p", { class: "number", text }), has("backward") ? nudge(entry) : "");
   }
 
-  // The loss's change for a small step of the entry (for a gradient's entry: of the number that it belongs to), and what the gradient promises.
+  // A button that nudges the entry (of a gradient: the number that it belongs to), and compares the loss's change with the gradient.
   function nudge([name, i, j]) {
     const of = isGradient(name) ? gradients.get(name) : name, by = named.get(of).of, result = make("span", { class: "number" });
     if (!by) return "";
@@ -327,11 +327,11 @@ function mirror(data, root) {
     return make("p", {}, button(`Nudge ${at}`, () => {
       const x = state.get(of, i, j), change = (loss(new Map([[key(of, i, j), x + STEP]])) - loss(new Map([[key(of, i, j), x - STEP]]))) / 2, promised = STEP * state.get(by, i, j);
       const agree = Math.abs(change - promised) <= 1e-4 * Math.abs(promised) + 1e-9;
-      result.textContent = ` ${at} + ${STEP}: the loss changes by ${signed(change)}; ${by}[${i}, ${j}] promises ${STEP} · ${term(state.get(by, i, j))} = ${signed(promised)}: ${agree ? "they agree" : "they differ"}`;
+      result.textContent = ` ${at} + ${STEP}: the loss changes by ${signed(change)}; ${by}[${i}, ${j}] predicts ${STEP} · ${term(state.get(by, i, j))} = ${signed(promised)}: ${agree ? "they agree" : "they differ"}`;
     }), result);
   }
 
-  // ---- the reader's hand
+  // ---- pointer and keyboard
 
   const under = (event) => { const cell = event.target.closest && event.target.closest("g.entry"); return cell ? cell.entry : null; };
   picture.addEventListener("pointerover", (event) => { if (event.pointerType === "mouse" && under(event)) { stop(); hovered = under(event); paint(); } });
@@ -339,7 +339,7 @@ function mirror(data, root) {
   picture.addEventListener("focusin", (event) => { if (under(event)) choose(under(event)); });
   picture.addEventListener("pointerdown", (event) => {
     const entry = under(event);
-    if (!entry || event.button !== 0 || !event.isPrimary) return;          // not a menu's button, not a second finger
+    if (!entry || event.button !== 0 || !event.isPrimary) return;          // a right click, or a second finger
     stop();
     const [name, i, j] = entry;
     before = state;

@@ -1,4 +1,4 @@
-"""The mirror: an algorithm above, its backward below. Every number shows its terms, and follows what is changed."""
+"""The mirror: an algorithm above, its backward below. Every number shows its terms, and follows a reader's changes."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -9,10 +9,10 @@ import numpy as np
 from ...ops import attention
 from .view import View, as_table, numbers
 
-MOST = 6                 # tokens
-WIDEST = 12              # numbers of each
-LARGEST = 1e30           # of a number: products of eight stay finite
-PARTS = ("scale", "heads", "mask", "backward")           # parts that may be hidden
+MOST = 6                 # the most tokens
+WIDEST = 12              # the most numbers of a token
+LARGEST = 1e30           # the largest number: products of eight such numbers are finite
+PARTS = ("scale", "heads", "mask", "backward")           # parts that `hide` may name
 TITLES = {
     "attention": "Attention", "multi_head_attention": "Attention of many heads", "softmax": "A softmax",
     "linear": "A linear map", "layer_norm": "LayerNorm",
@@ -24,7 +24,7 @@ ALGORITHMS = {           # the arrays that a reader can change, and their axes
     "linear": {"x": "nD", "W": "DE", "dy": "nE"},
     "layer_norm": {"x": "nD", "gamma": "1D", "beta": "1D", "dy": "nD"},
 }
-SIZES = {"m": 4, "D": 4, "E": 2}                         # where no array says otherwise
+SIZES = {"m": 4, "D": 4, "E": 2}                         # default sizes of axes
 
 
 class Goal(NamedTuple):
@@ -54,17 +54,21 @@ def mirror(
     """A page of an algorithm's arrays, forward above and backward below, on which every number shows its terms.
 
     `arrays` are the algorithm's inputs and its upstream gradient; missing ones are drawn from `seed`, rounded to
-    tenths. On the page the reader can change them, the scale, the mask and the heads; `hide` removes some of "scale",
-    "heads", "mask", "backward". `scale` is 1 / √(D / heads) by default. With a goal the page is an exercise, and says
-    when it is done. With `play` it opens by going through the arrays once, forward and back.
+    tenths. On the page the reader can change them, the scale, the mask and the heads. `hide` removes some of "scale",
+    "heads", "mask" and "backward". `scale` is 1 / √(D / heads) by default. With a `goal` the page is an exercise, and
+    says when it is solved. With `play` the page begins with one pass through the arrays, forward and back.
 
-    Algorithms, and shapes for n tokens: "attention", q, k (n, D), v, dout (n, E); "multi_head_attention", x, dy (n, D),
-    W_q, W_k, W_v, W_o (D, D); "linear", x (n, D), W (D, E), dy (n, E); "softmax", s, dp (n, m); "layer_norm", x, dy
-    (n, D), gamma, beta (D,). mask (n, n), True = may look.
+    Algorithms, and shapes for n tokens:
 
-    Raises ValueError for unknown names, other shapes, more than 6 tokens or
+        "attention"               q, k (n, D), v, dout (n, E)
+        "multi_head_attention"    x, dy (n, D), W_q, W_k, W_v, W_o (D, D)
+        "linear"                  x (n, D), W (D, E), dy (n, E)
+        "softmax"                 s, dp (n, m)
+        "layer_norm"              x, dy (n, D), gamma, beta (D,)
+
+    The mask has shape (n, n), True = may look. Raises ValueError for unknown names, other shapes, more than 6 tokens or
     12 numbers a token, heads that do not divide D and E, numbers that are not real or exceed 1e30, and a goal for
-    missing tokens, or where nothing attends.
+    missing tokens or for an algorithm without attention.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
@@ -97,7 +101,7 @@ def mirror(
 def _arrays(
     algorithm: str, arrays: dict[str, Any], n: int, heads: int, seed: int
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """The algorithm's arrays, as they are passed or drawn, and the widths of their axes."""
+    """The algorithm's arrays, passed or drawn, and the sizes of their last axes."""
     axes = ALGORITHMS[algorithm]
     if unknown := sorted(set(arrays) - set(axes)):
         raise ValueError(f"{algorithm} has no array {unknown[0]!r}, expected some of {', '.join(axes)}")
@@ -139,14 +143,14 @@ def real(name: str, x: Any) -> np.ndarray:
     except ValueError:  # rows of different lengths
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} is no array of real numbers")
+        raise ValueError(f"{name} is not an array of real numbers")
     return array.astype(float)
 
 
 def _as_tables(
     tokens: list[str], algorithm: str, arrays: dict[str, np.ndarray], mask: np.ndarray, scale: float, heads: int
 ) -> str:
-    """The arrays that the page begins with; for attention, weights and output, too."""
+    """The arrays at the page's beginning as tables; for attention, also weights and output."""
     shown: dict[str, np.ndarray] = dict(arrays)
     if algorithm == "attention":
         q, k, v = (arrays[name].reshape(len(tokens), heads, -1).swapaxes(0, 1) for name in ("q", "k", "v"))

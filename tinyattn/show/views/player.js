@@ -7,10 +7,10 @@ function player(data, root) {
   const there = (n) => n !== null && n !== undefined && n >= first && n <= last;
   let now = data.start ?? first, timer = null;
   let chosen = data.start === null ? null : { step: now, i: 0 }, pointed = null;
-  let far = false;                                           // mark the parents of parents, too, and gradients that would change?
+  let far = false;                                           // whether to mark also the parents of parents, and gradients that would change
 
   const title = make("h1", { text: data.title });
-  const note = make("p", { class: "faint", text: `${data.said}. Arrow keys step, space plays. Point at a number to see what it was made of; choose it to see where it goes, too; Escape lets go.` });
+  const note = make("p", { class: "faint", text: `${data.said}. Arrow keys step, space plays. Point at a number to see what it was made of; choose it to see also where it goes; Escape lets go.` });
   const slider = make("input", { type: "range", min: first, max: last, value: first, "aria-label": "step", on: { input: () => go(Number(slider.value)) } });
   const button = (text, label, action) => make("button", { type: "button", text, "aria-label": label, title: label, on: { click: action } });
   const start = button("|◀", "first step", () => go(first)), back = button("◀", "one step back", () => go(now - 1));
@@ -119,7 +119,7 @@ function player(data, root) {
     tell();
   }
 
-  // What the number that is pointed at, or else the chosen one, was made of, in a line at the screen's end; its parents are marked.
+  // Write a line about the number under the pointer, or else the chosen one, at the foot of the screen, and mark its parents.
   function tell() {
     const at = pointed || chosen, from = at && parents(at.step, at.i);
     answer.replaceChildren(...(at ? sentence(at.step, at.i, from) : ["Point at a number to see what it was made of."]).map((part) => make("p", {}, ...[part].flat())));
@@ -127,7 +127,7 @@ function player(data, root) {
     for (const { mark, step: n, marked } of arraysShown) mark(made ? (i) => made.some((one) => one.n === n && one.i === i) : (i) => marked.has(i));
   }
 
-  // How many numbers of a step have to do with the chosen one.
+  // How many numbers of a step are linked with the chosen one, as text.
   function influence(n) {
     const { size } = n === (chosen || {}).step ? new Map() : links(n);
     return size ? ` ● ${size}` : "";
@@ -181,7 +181,7 @@ function player(data, root) {
   }
 
   const moves = (slope) => (Number.isNaN(slope) ? "moves by an unknown amount" : `moves by ${said(slope)}`);
-  let marks = new Map(), marksOf = "";                       // step -> number -> what is said of it
+  let marks = new Map(), marksOf = "";                       // step -> number -> a text about it
   function links(n) {
     const key = chosen ? `${chosen.step} ${chosen.i} ${far}` : "";
     if (key === marksOf) return marks.get(n) || new Map();
@@ -214,7 +214,7 @@ function player(data, root) {
     const pre = make("pre", { class: "code", tabindex: 0, "aria-label": `source of ${of.name}` }, ...lines);
     const line = pre.querySelector(`.${kind}`);
     if (line) laidOut(pre, () => { pre.scrollTop = line.offsetTop - pre.offsetTop - 0.4 * pre.clientHeight; });
-    const whole = of.lines.filter(([n]) => ranges.some(([a, b]) => a <= n && n <= b)).map(([, text]) => text.trim()).join("\n");    // its end may be off the screen
+    const whole = of.lines.filter(([n]) => ranges.some(([a, b]) => a <= n && n <= b)).map(([, text]) => text.trim()).join("\n");    // a long line's end may be off the screen
     return make("div", { class: "panel" }, make("h2", { text: heading }), make("p", { class: "faint" }, make("code", { text: call.label }), `  ${of.file}`), pre, make("pre", { class: "whole", text: whole }));
   }
 
@@ -238,7 +238,7 @@ function player(data, root) {
     return node;
   }
 
-  // A redrawn grid has lost the focus; the chosen cell has it again.
+  // A redrawn grid has lost the focus: give it back to the chosen cell.
   function refocus() {
     const cell = root.querySelector("td.chosen");
     if (cell) cell.focus({ preventScroll: true });
@@ -258,7 +258,7 @@ function player(data, root) {
     if (s.adds.length) {
       const terms = s.adds.map((term, i) => make("div", { class: `tag-${"ab"[i] || "a"}` }, "ABCDEF"[i], map(term.array, term.name, term.step, { note: link(term.step) })));
       found.push(make("div", { class: "panel" }, make("h2", { text: "Gradients meet here and are added" }),
-        make("p", { text: "What was read in several places receives a gradient from each; the outline marks the paths that they came by." }), make("div", { class: "arrays" }, ...terms)));
+        make("p", { text: "A value that was read in several places receives a gradient from each of them; the outline marks the paths of these gradients." }), make("div", { class: "arrays" }, ...terms)));
     }
     if (s.gradient && there(s.gradient.of)) {
       found.push(make("div", { class: "panel" }, make("h2", {}, `${s.name} is the gradient of `, make("code", { text: s.gradient.name })),
@@ -301,7 +301,7 @@ function player(data, root) {
       make("div", { class: "moves" }, make("table", {}, make("tr", {}, ...["number", "value", "slope", "step"].map((text) => make("th", { scope: "col", text }))), ...from.map(row)))];
   }
 
-  // A number, what it was made of, and what that means: its sum, or else its parents.
+  // The line about a number: the sum that gives it, if there is one, and its parents.
   function sentence(n, i, from) {
     const x = said(valueOf(n, i), 4), code = (text) => make("code", { class: "written", text });
     if (typeof from === "string" || !from.length) return [code(`${named(n, i)} = ${x}`), unmade(n, from)];
@@ -312,7 +312,7 @@ function player(data, root) {
     return [code(`${named(n, i)} = ${x}`), `made of ${parents}`];
   }
 
-  // Value times slope of each parent, added up: of one array, or of all, whichever gives the number. At most twelve terms.
+  // The sum of value times slope over the parents in one array, or in all, if it gives the number. At most twelve terms.
   function written(n, i, from) {
     const x = valueOf(n, i), term = (y) => (y < 0 ? `(${said(y)})` : said(y));
     for (const m of [...new Set(from.map((one) => one.n)), null]) {

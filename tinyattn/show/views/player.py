@@ -1,8 +1,8 @@
 """The player: a trace on a page, one step at a time, forward and then backward.
 
-Every step has its source line within the function, and the values it read and made. A gradient has the value it
-belongs to, and the forward lines that read this value: the backward line undoes them. A sum of gradients has its terms.
-Every number has its parents, with the slope by each (`Parents`).
+Every step shows its source line within the function, and the values that the line read and made. With a gradient, the
+page shows the value that it belongs to, and the forward lines that read this value, which the backward line undoes.
+With a sum of gradients, it shows the terms. Every number has its parents, with the slope by each (`Parents`).
 """
 
 import ast
@@ -21,19 +21,19 @@ from ..trace_table import title as title_of
 from ..tracked import Sources
 from .view import View, numbers
 
-MOST = 300_000           # numbers on a page: some 3 MB
-STEPS = 5_000            # steps on a page, all of them in its list
-LINKS = 300_000          # parents on a page: some 4 MB
+MOST = 300_000           # the most numbers on a page: about 3 MB
+STEPS = 5_000            # the most steps on a page, which lists all of them
+LINKS = 300_000          # the most parents on a page: about 4 MB
 ALGEBRA = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Name, ast.Attribute, ast.Constant, ast.Load)
-NOISE = 1e-8             # of the largest slope, or of 1: smaller ones are rounding errors
+NOISE = 1e-8             # slopes below this share of the largest slope, or of 1, are rounding errors
 
 
 def player(trace: Any, steps: tuple[int, int] | None = None, title: str = "", start: int | None = None) -> View:
-    """A page that steps through a trace, or from the first to the last of `steps`.
+    """A page that steps through a trace, or through its steps from `steps[0]` to `steps[1]`.
 
-    It opens at its first step, or at `start` with that step's first number chosen. Every number has its parents where
-    the rules of `Parents` know them; that takes one more run of the trace.
-    Raises ValueError for missing steps, and for more than `MOST` numbers or `STEPS` steps, naming those that would fit.
+    The page opens at its first step, or at step `start` with that step's first number chosen. Every number has its
+    parents if the rules of `Parents` can find them, for which the trace is run once more. Raises ValueError for missing
+    steps, and for more than `MOST` numbers or `STEPS` steps, naming steps that would fit.
     """
     first, last = _range(trace, steps)
     if start is not None and not first <= start <= last:
@@ -57,7 +57,7 @@ def _range(trace: Any, steps: tuple[int, int] | None) -> tuple[int, int]:
 
 
 class _Page:
-    """Collects arrays, functions and calls, numbered, once each."""
+    """Collects the data of a page. Each array, function and call is stored once, and referred to by its number."""
 
     def __init__(self, trace: Any, first: int, last: int) -> None:
         self._trace, self._first, self._last = trace, first, last
@@ -82,7 +82,7 @@ class _Page:
         }  # fmt: skip
 
     def _array(self, x: np.ndarray) -> int:
-        """The number of an array; equal values are one object in a trace, and one array here."""
+        """The number of an array. A trace keeps equal arrays as one object, so they have one number."""
         if id(x) not in self._arrays:
             self._arrays[id(x)] = len(self.arrays)
             self._values.append(x)
@@ -121,7 +121,7 @@ class _Page:
         }  # fmt: skip
 
     def _reads(self, entry: Entry, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        """The arrays that the line read: name, array, and the step that made it, if any."""
+        """The arrays that the line read: name, number of the array, and the step that made it, if any."""
         seen = set()
         for name in names:
             value, made = self._value(entry, name) or (None, None)
@@ -130,7 +130,7 @@ class _Page:
                 yield {"name": name, "array": self._array(value), "step": made}
 
     def _value(self, entry: Entry, name: str) -> tuple[np.ndarray, int | None] | None:
-        """The value of `name` when the line of `entry` ran, and its step: the latest in this call, or the input."""
+        """The value of `name` when the line of `entry` ran, and its step. It may be an input, or have another name."""
         call = entry.call
         for step in reversed(call.steps):
             if isinstance(step, Entry) and step.name == name and step.number < entry.number:
@@ -143,12 +143,14 @@ class _Page:
         return None
 
     def _made(self, value: np.ndarray, before: Entry) -> Entry | None:
-        """The latest step, before this one, that made this value."""
+        """The latest step before `before` that made this value."""
         return next((e for e in reversed(self._trace.entries[: before.number]) if e.value is value), None)
 
     def _adds(self, entry: Entry, terms: tuple[ast.expr, ...], reads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """In a backward, the gradients that this line adds: each has a name, or comes from a call, or is recomputed.
-        A single other term is the rest of the sum."""
+        """The gradients that a line of the backward adds: each has a name, or comes from a call, or is recomputed.
+
+        If one other term is left, it is computed as the rest of the sum.
+        """
         if entry.number <= self._forward_end or len(terms) < 2:
             return []
         parts: list[Any] = []
@@ -192,7 +194,7 @@ class _Page:
         return {"name": ast.unparse(term), "array": self._array(rest), "step": max(steps)}
 
     def _returned_by(self, entry: Entry, term: ast.Call) -> dict[str, Any] | None:
-        """The result of a call in the line."""
+        """The result of `term`, a call in the line of `entry`."""
         name = dotted(term.func)
         for inner in reversed(entry.call.steps):
             if isinstance(inner, Call) and inner.called_at[0] == entry.line and name and name.endswith(inner.name):
@@ -203,7 +205,7 @@ class _Page:
         return None
 
     def _gradients(self) -> dict[int, dict[str, Any]]:
-        """Backward step -> the forward step of its value, and the lines that read that value."""
+        """Step of a gradient -> the forward step of the value it belongs to, and the lines that read this value."""
         if len(self._trace.roots) < 2:
             return {}
         forward, backward = self._trace.roots
@@ -226,17 +228,17 @@ class _Page:
         return gradients
 
     def _made_from(self, entry: Entry) -> set[int]:
-        """The steps of its parents."""
+        """The steps of the parents of an entry's numbers."""
         of = self._parents.of[entry.number] if entry.number < len(self._parents.of) else ()
         return {place[0] for sources in np.ravel(of) for place in sources if isinstance(place, tuple)}
 
     def _shared(self) -> list[int]:
-        """The steps of arrays that came in under several names: each name has a gradient."""
+        """The steps of arrays that were passed under several names, each of which has a separate gradient."""
         entries = list(self._trace.roots[0].listed.values())
         return sorted({e.number for e in entries if entries.count(e) > 1})
 
     def _linked(self) -> dict[int, Any]:
-        """Step -> for each of its numbers the parents, or why they are not known: a text for one number, or for all."""
+        """Step -> the parents of each of its numbers. A text, for a number or a step, says why they are not known."""
         pages: dict[int, Any] = {}
         links = 0
         for step in range(self._first, self._last + 1):
@@ -252,14 +254,14 @@ class _Page:
 
 
 def _readers(call: Call, name: str) -> list[list[int]]:
-    """First and last line of the statements in a call that read the name and made a value."""
+    """[first line, last line] of each statement in a call that read the name and made a value."""
     made = {s.line if isinstance(s, Entry) else s.called_at[0] for s in call.steps if getattr(s, "how", "") != "input"}
     statements = [statement_at(call.file, line) for line in sorted(made)]
     return [[s.first, s.last] for s in statements if name in s.reads]
 
 
 def _flat(sources: Sources) -> list[Any] | str:
-    """[step, how many, number, slope, number, slope, ..., step, ...] of the parents, or why they are not known."""
+    """The parents as [step, how many, index, slope, index, slope, ..., step, ...], or a text: why they are unknown."""
     if sources.unknown:
         return f"the line uses {', '.join(sources.unknown)}, for which there is no rule"
     slopes = np.array(list(sources.values()), dtype=float)

@@ -1,7 +1,7 @@
 """A page that works as a file, in a notebook and offline: it contains its data, script and style.
 
-Its Content-Security-Policy forbids downloads, and allows only its script and style, by their digests. Data is JSON in
-which `<` is escaped, and the script writes text only, never markup.
+Its Content-Security-Policy forbids requests, and allows only this script and style, by their digests. The data is JSON
+in which `<` is escaped, and the script writes only text, never markup.
 """
 
 import base64
@@ -18,14 +18,15 @@ import numpy as np
 from ...files import write_atomically
 
 HERE = Path(__file__).parent
-HEIGHT = 640                           # of the frame in a notebook, in pixels
+HEIGHT = 640                           # height of the frame in a notebook, in pixels
 UNTRUSTED = "Run the cell, or trust the notebook, to see a page here."
 
 
 class View:
-    """`KIND.js` draws `data` with the functions of `ground.js`; a `KIND.css` adds to `view.css`.
+    """A page of the kind `kind`: the script KIND.js draws `data`, with the functions of `ground.js`.
 
-    `table` is HTML for readers without scripts, `height` a frame's, in pixels.
+    The style is `view.css`, and KIND.css if it exists. `table` is HTML for readers without scripts; `height` is the
+    height of the frame in a notebook, in pixels.
     """
 
     def __init__(self, kind: str, title: str, data: dict[str, Any], table: str = "", height: int = HEIGHT) -> None:
@@ -49,7 +50,7 @@ class View:
             f'<main id="view" data-kind="{self.kind}"><noscript>{without_scripts}</noscript></main>\n'
             f'<script type="application/json" id="data">{as_json(self.data)}</script>\n'
             f"<script>{script}</script>\n</body></html>\n"
-        ).encode(errors="replace").decode()              # lone surrogates, which no file can have
+        ).encode(errors="replace").decode()              # replaces lone surrogates, which UTF-8 cannot encode
 
     def save(self, path: str | Path) -> Path:
         """Write the page, whole or not at all. -> path. Raises OSError."""
@@ -58,9 +59,9 @@ class View:
         return path
 
     def _repr_html_(self) -> str:
-        """A frame that may only run scripts and offer downloads; below it, folded, the table.
+        """A frame, which may only run scripts and offer downloads; below it the table, folded.
 
-        A notebook that is not trusted shows the words within the frame in its place.
+        A notebook that is not trusted shows the text `UNTRUSTED` instead of the frame.
         """
         page = escape(self._page("This frame needs scripts; the table below it does not."), quote=False)
         page = page.replace("'", "&#39;")            # the attribute has single quotes: double ones need no escapes
@@ -73,7 +74,7 @@ class View:
 
 
 def as_table(caption: str, columns: Iterable[str], rows: Iterable[tuple[str, Iterable[float]]]) -> str:
-    """An HTML table of numbers to three decimals, with names of columns and rows."""
+    """An HTML table of numbers with three decimals, and with names of columns and rows."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
     body = ""
     for name, numbers in rows:
@@ -83,7 +84,7 @@ def as_table(caption: str, columns: Iterable[str], rows: Iterable[tuple[str, Ite
 
 
 def as_json(data: Any) -> str:
-    """JSON for a script element: no `<`, and no line separators that older readers treat as line ends."""
+    """JSON for a script element: `<`, `>` and Unicode's line separators are escaped."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -91,7 +92,7 @@ def as_json(data: Any) -> str:
 
 
 def numbers(x: np.ndarray, digits: int = 6) -> list[Any]:
-    """The numbers of an array for `as_json`: rounded, true or false, or "inf", "-inf", "nan"."""
+    """The entries of an array for `as_json`: rounded numbers, true or false, or "inf", "-inf", "nan"."""
     if x.dtype.kind in "biu":
         return x.ravel().tolist()
     numbers = []

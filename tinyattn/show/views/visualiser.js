@@ -1,6 +1,6 @@
-// ---- The visualiser: who looks at whom in a model
+// ---- The visualiser: which token attends to which in a model
 
-// Bits, and float32 numbers, of base64.
+// Bytes, and float32 numbers, from base64.
 function bytes(text) {
   const binary = atob(text), found = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; i++) found[i] = binary.charCodeAt(i);
@@ -8,7 +8,7 @@ function bytes(text) {
 }
 const floats = (packed) => new Float32Array(bytes(packed.f4).buffer);
 
-// One layer's attention of one sequence, as the library gave it: scores, weights and gradients are made of it on demand, a row
+// One layer's attention in one sequence. Scores, weights and gradients are computed from the library's arrays on demand, a row
 // at a time, by generators, so that no frame waits for a whole matrix.
 class LayerSeen {
   constructor(data) {
@@ -16,9 +16,9 @@ class LayerSeen {
     this.data = data;
     this.made = new Map();
   }
-  // What is made once, when it is first asked for.
+  // Compute a value when it is first needed, and keep it.
   once(name, make) { if (!this.made.has(name)) this.made.set(name, make()); return this.made.get(name); }
-  // What is made once, in steps: who asks goes on where another stopped.
+  // The same in steps: a second caller continues where the first one stopped.
   *keep(name, make) {
     const one = this.once(name, () => ({ steps: make(), value: null }));
     while (one.steps) {
@@ -88,7 +88,7 @@ class LayerSeen {
     }
     return found;
   }
-  // (n m): that gradient times the weight, what to first order is lost if the weight were 0. head -1: summed over heads.
+  // (n m): this gradient times the weight: to first order, what the output would lose if the weight were 0. head -1: summed over heads.
   *productOf(output, head) {
     if (head < 0) return yield* this.total((h) => this.productOf(output, h), 1);
     const weights = yield* this.weightsOf(head);
@@ -105,7 +105,7 @@ class LayerSeen {
   }
 }
 
-// (n n): roll-out up to a layer. What lies right of a row's last number is 0, and is not multiplied.
+// (n n): roll-out up to a layer. The zeros at the end of a row are not multiplied.
 function rollout(layers, upto) {
   return layers[upto].keep("rollout", function* () {
     const weights = yield* layers[upto].weightsOf(-1), { n } = layers[upto], now = weights.map((w, at) => (w + (at % (n + 1) === 0 ? 1 : 0)) / 2);
@@ -124,20 +124,20 @@ function rollout(layers, upto) {
 }
 
 const LENSES = {
-  inputs: ["what the answer rests on", "Gradient times input: to first order, what the chosen answer would lose if what goes into the first block for a token were 0. It sees no interactions."],
+  inputs: ["what the answer rests on", "Gradient times input: to first order, what the chosen answer would lose if the first block's input for a token were 0. It ignores interactions."],
   weights: ["attention weights", "Each row sums to 1. A weight says what was taken, not what mattered: the output may not depend on it."],
-  rollout: ["roll-out up to this layer", "Products of (mean weights + 1) / 2, layer by layer (Abnar & Zuidema 2020): where tokens could have come from. It leaves out values, feed-forward networks and norms."],
+  rollout: ["roll-out up to this layer", "Products of (mean weights + 1) / 2, layer by layer (Abnar & Zuidema 2020): from which tokens information could have come. It leaves out values, feed-forward networks and norms."],
   gradient: ["gradient by each weight", "How fast the chosen answer changes with a weight, all else held. A weight cannot change alone: its row sums to 1."],
-  product: ["gradient times weight", "To first order, what the chosen answer would lose if the weight were 0. It sees no interactions."],
+  product: ["gradient times weight", "To first order, what the chosen answer would lose if the weight were 0. It ignores interactions."],
 };
-const LARGEST = 10;      // weights that come first, where there are more than twice as many tokens
-const FEW = 30;          // tokens between which all lines are drawn; of more, those of the chosen token to its largest
+const LARGEST = 10;      // how many weights are listed first, if there are more than twice as many tokens
+const FEW = 30;          // up to this many tokens all lines are drawn; of more, only lines from the chosen token to its largest weights
 
 function visualiser(data, root) {
   const runs = data.runs.map((run) => ({ ...run, layers: run.layers.map((layer) => new LayerSeen(layer)) }));
   const tokens = runs[0].tokens, n = tokens.length, seen = (text) => text || " ";
   const state = { token: runs[0].last, other: null, layer: 0, head: -1, lens: "inputs", form: "matrix", output: 0 };
-  let kept = state.token;                                    // who looks when nobody is pointed at
+  let kept = state.token;                                    // the token that looks while the pointer is at none
   const select = (label, key, options) => make("select", { "aria-label": label, on: { change: ({ target }) => choose({ [key]: Number.isInteger(state[key]) ? Number(target.value) : target.value }) } },
     ...options.map(([value, text]) => make("option", { value, text })));
   const most = Math.max(...runs.map((run) => run.layers.length)), heads = Math.max(...runs.flatMap((run) => run.layers.map((layer) => layer.heads)));
@@ -155,7 +155,7 @@ function visualiser(data, root) {
   const of = (run) => run.layers[Math.min(state.layer, run.layers.length - 1)];
   const headOf = (layer) => Math.min(state.head, layer.heads - 1);
 
-  // What is looked at, (n n), in steps.
+  // The matrix of the chosen view, (n n), in steps.
   function matrix(run, layer, head) {
     if (state.lens === "rollout") return rollout(run.layers, run.layers.indexOf(layer));
     if (!backward()) return layer.weightsOf(head);
@@ -165,7 +165,7 @@ function visualiser(data, root) {
   const clamped = (i) => Math.max(0, Math.min(n - 1, i));
   const largest = (row, among) => among.filter((j) => row[j]).sort((a, b) => Math.abs(row[b]) - Math.abs(row[a])).slice(0, LARGEST);
 
-  // Draws what a change of the state has to do with; all of it, at first and in other colours.
+  // Change the state, and draw the parts that depend on the change.
   function choose(changes) {
     const names = Object.keys(changes).filter((name) => changes[name] !== state[name]);
     if (!names.length) return;
@@ -183,7 +183,7 @@ function visualiser(data, root) {
     event.preventDefault();
     go(by);
   });
-  // Who looks: while it is pointed at, or, chosen by a click or by the keyboard, from now on.
+  // Let a token be the one that looks: while the pointer is at it, or from now on, by a click or the keyboard.
   function looks(box) {
     for (const event of ["click", "focusin", "mouseover"]) {
       box.addEventListener(event, ({ target }) => {
@@ -220,8 +220,8 @@ function visualiser(data, root) {
     };
   }
 
-  // Every token with what it counts for the answer, or what the chosen token takes from it: elements that are made once and filled
-  // anew. Of many tokens the ten largest come first.
+  // Every token with what it adds to the answer, or with the weight that the chosen token gives to it. Elements are made once and filled
+  // anew. If there are many tokens, the ten largest numbers come first.
   function looking(run, box) {
     const heading = make("h2"), total = make("p", { class: "number", "aria-live": "polite" }), slot = frames();
     const list = make("div", { class: "tokens", role: "group", "aria-label": "tokens: choose the one that looks" });
@@ -300,7 +300,7 @@ function visualiser(data, root) {
     return (changed) => { if (changed("lens", "layer", "head", "form") || (backward() && changed("output")) || (state.form === "lines" && changed("token"))) slot(draw()); };
   }
 
-  // Lines between tokens, a colour a head, as wide as the number is large, dashed where it is negative; those of the token that looks
+  // Lines between tokens, with a colour for each head: wide for large numbers, dashed for negative ones. Lines from the token that looks
   // stand out.
   function* lines(run, layer, head) {
     const all = [], which = state.lens === "rollout" || head >= 0 ? [head] : Array.from({ length: layer.heads }, (_, h) => h);
@@ -359,10 +359,10 @@ function visualiser(data, root) {
     };
   }
 
-  // From a score to a weight, for every key of the chosen query; the vectors of one of them. Arrow keys choose which.
-  // Rows are made once for what stands in the columns, and filled anew.
+  // The steps from score to weight for every key of the chosen query, and the vectors of one key, which arrow keys choose.
+  // The table's rows are made once for its columns, and filled anew.
   function stepping(run, box) {
-    const heading = make("h2"), other = make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." });
+    const heading = make("h2"), other = make("p", { class: "faint", text: "This mechanism computes its weights in another way; queries and keys are its inputs." });
     const scroll = make("div", { class: "scroll", role: "group", tabindex: 0 }), whose = make("span"), slot = frames(), { d } = run.layers[0];
     const vectors = heatMap({ shape: [3, d], values: new Float32Array(3 * d) }, { name: "vectors", rows: ["q", "k", "v"], note: whose, later: true });
     let columns = "", lines = [], now = 0;
@@ -413,7 +413,7 @@ function visualiser(data, root) {
   function shuffled(run, box) {
     const lines = run.shuffled.moved.map((moved, l) => make("tr", {}, make("td", { text: `layer ${l + 1}` }), make("td", { text: said(moved) })));
     box.append(make("h2", { text: "Is attention an explanation here?" }),
-      make("p", { text: "The weights of the token that is asked are permuted among the tokens, in each head at random, in one layer at a time. If the best score hardly moves, beside the spread of all scores, those weights do not explain it." }),
+      make("p", { text: "The weights of the token that answers are permuted at random among the tokens, in all heads of one layer at a time. If the best score hardly moves, compared with the spread of all scores, those weights do not explain it." }),
       make("p", { text: `The spread, a standard deviation, is ${said(run.shuffled.spread)}.` }),
       make("table", { class: "steps" }, make("tr", {}, ...["layer", "the best score moves by"].map((text) => make("th", { scope: "col", text }))), ...lines));
     return () => {};

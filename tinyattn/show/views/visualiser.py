@@ -1,7 +1,7 @@
-"""The visualiser: what a model answers, what each answer rests on, and who looks at whom.
+"""The visualiser: what a model answers, which tokens each answer depends on, and which token attends to which.
 
-All numbers are of the named model and history. The page computes weights, scores, their gradients and the roll-out from
-the library's queries, keys, values and gradients.
+The page gets the library's queries, keys, values and gradients for the named model and history. From these it computes
+scores, weights, their gradients and the roll-out.
 """
 
 import base64
@@ -22,13 +22,13 @@ from ...tree import add_to, flatten, views
 from .view import View, as_table, numbers
 from .watch import Layer, Watched
 
-BEST = 10                # answers, each with its gradients; of two models half as many each
-SHUFFLES = 20
-STEPS = 150              # of training the model of a text
-LONGEST = 400            # tokens
-LONGEST_NAME = 60        # characters of a token's name
-MOST_OPTIONS = 4         # in the title of one of two models
-SEEN = str.maketrans(" \n\t", "␣⏎⇥")      # characters that would not be seen
+BEST = 10                # answers of a page; each of two models gives half of them
+SHUFFLES = 20            # random permutations of the weights
+STEPS = 150              # training steps of the model of a text
+LONGEST = 400            # the most tokens
+LONGEST_NAME = 60        # the most characters of a token's name
+MOST_OPTIONS = 4         # the most options in the title of one of two models
+SEEN = str.maketrans(" \n\t", "␣⏎⇥")      # replaces invisible characters
 
 
 @dataclass
@@ -40,22 +40,22 @@ class Query:
     real: int                            # tokens before padding
     watched: Watched
     p: Any
-    batch: Any                           # or ids: the argument of `forward`
-    table: Any                           # (V, D): scores are h tableᵀ; None where `forward` returns scores
-    follows: np.ndarray                  # (up to real,) the symbol that followed each token; empty: no loss
-    names: list[str]                     # (V,): of the symbols
-    ids: list[Any]                       # (V,): of the symbols, alike in every model
+    batch: Any                           # the argument of `forward`: a batch, or ids
+    table: Any                           # (V, D): scores are h tableᵀ; None if `forward` returns scores
+    follows: np.ndarray                  # (up to real,): the symbol that followed each token; if empty, no loss
+    names: list[str]                     # (V,): the names of the symbols
+    ids: list[Any]                       # (V,): the ids of the symbols, by which two models are compared
     first: int                           # symbols below this are special, such as padding
-    left_out: np.ndarray                 # symbols that are not recommended
+    left_out: np.ndarray                 # symbols that are not recommended, as they are in the history
     cut: str = ""                        # a note for a sequence that was cut
     at: int = -1                         # the token whose answer is shown
 
     def __post_init__(self) -> None:
         self.at %= self.real
-        self.came = int(self.follows[self.at]) if len(self.follows) > self.at else None    # what really came next
+        self.came = int(self.follows[self.at]) if len(self.follows) > self.at else None    # the symbol that came next
 
     def scores(self) -> tuple[np.ndarray, Any]:
-        """(real, V) of the symbol after each token, or in its place; and the cache. Raises ValueError for a NaN."""
+        """-> scores (real, V) of the symbol after each token, or in a token's place; the cache. Refuses NaN."""
         with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused, below
             h, cache = self.watched.forward(self.p, self.batch)
             h = h[:, : self.real]
@@ -64,7 +64,7 @@ class Query:
         return scores, cache
 
     def answer(self) -> np.ndarray:
-        """(V,): the scores of the next symbol; -inf for symbols that are not recommended, unless those are all."""
+        """(V,): the scores of the next symbol; -inf for symbols that are not recommended, unless no others are left."""
         answer = self.scores()[0][self.at]
         answer[: self.first] = -np.inf
         if len(self.left_out) < len(answer) - self.first:
@@ -72,13 +72,13 @@ class Query:
         return answer
 
     def best(self, most: int = BEST) -> list[int]:
-        """The symbols with the highest scores, the best first; what really came next is among them."""
+        """The symbols with the highest scores, the best first; the symbol that really came next is added."""
         answer = self.answer()
         best = np.argsort(-answer, kind="stable")[: min(most, int(np.isfinite(answer).sum()))].tolist()
         return best if self.came is None or self.came in best else [*best, self.came]
 
     def gradient(self, dscores: np.ndarray, cache: Any) -> None:
-        """Backpropagate the gradient of the scores, (real, V); scores at padding have none."""
+        """Backpropagate the gradient of the scores, (real, V). Scores at padding have gradient 0."""
         ds = np.pad(dscores.astype(np.float32), ((0, len(self.tokens) - self.real), (0, 0)))[None]
         self.watched.backward(self.p, ds if self.table is None else ds @ self.table, cache)
 
@@ -86,13 +86,13 @@ class Query:
 def visualise(
     model: Any, sequence: Any, *, against: Any = None, names: Any = None, titles: Sequence[str] = (), padding: int = 0
 ) -> View:
-    """A page about the answers of `model`, and of the model `against`, if any, to one history or prompt.
+    """A page about the answers of `model`, and of a second model `against`, to one history or prompt.
 
     `model` is a recommender of equal blocks with attention, such as SASRec; a `Decoder`; or an `Encoder`, which
-    fills the first `_` of its prompt. `names` maps ids to names. `padding` positions follow the history, as in a
-    batch with longer ones, to show their mask. Of two models, `titles` are preceded by the options that differ.
-    Raises ValueError for a model without attention, an unknown item (named), an empty history, too much padding, and
-    two models that look at different tokens or know no answer in common.
+    fills the first `_` of its prompt. `names(id)` is the name of an item. The history is followed by `padding` padded
+    positions, as in a batch with longer histories, so that the page shows their mask. With two models, each title
+    begins with the options that differ. Raises ValueError for a model without attention, an unknown item (named), an
+    empty history, too much padding, and two models that look at different tokens or have no answer in common.
     """
     models = [model] if against is None else [model, against]
     titles = [*titles, *(m.name for m in models[len(titles) :])]
@@ -112,7 +112,7 @@ def visualise(
 
 
 def _differences(models: list[Any]) -> list[str]:
-    """The options in which two models differ, with the values of each."""
+    """For each of two models, the options in which they differ, with its values."""
     options = [{"model": model.name} | model.identity() for model in models]
     differ = [name for name in options[0] | options[1] if options[0].get(name) != options[1].get(name)]
     more = f" and {len(differ) - MOST_OPTIONS} more" if len(differ) > MOST_OPTIONS else ""
@@ -123,9 +123,9 @@ def _differences(models: list[Any]) -> list[str]:
 
 
 def visualise_text(text: str, *, seed: int = 0) -> View:
-    """A page about 2 to 64 words (else ValueError): a tiny decoder learns to predict each word from those before it.
+    """A page about a text: a tiny decoder learns to predict each word from the words before it.
 
-    The page shows its prediction of the last word.
+    The page shows the prediction of the last word. Raises ValueError unless the text has 2 to 64 words.
     """
     words = text.split()
     if not 2 <= len(words) <= 64:
@@ -140,13 +140,13 @@ def visualise_text(text: str, *, seed: int = 0) -> View:
     )  # fmt: skip
     note = (
         f"A decoder of two layers and two heads has just learned this one sentence, in {STEPS} steps from seed {seed} "
-        f"(loss {loss:.2g} nats a word). It knows nothing else. It reads all words but the last, and answers with that."
+        f"(loss {loss:.2g} nats a word). It knows nothing else. It reads all words but the last, and predicts the last."
     )
     return _page([query], [_run(query, query.best())], text, note)
 
 
 def _learned(network: DecoderNetwork, ids: np.ndarray, seed: int) -> tuple[Any, float]:
-    """Parameters after `STEPS` steps of Adam on the one sequence, and the loss."""
+    """-> the parameters after `STEPS` steps of Adam on the one sequence, and the last loss."""
     ones = np.ones((1, ids.shape[1] - 1), dtype=np.float32)
     batch = TextBatch(ids[:, :-1], ids[:, 1:], ones, np.zeros(1, dtype=np.int64))
     vector, p = flatten(network.init(generator(seed, Stream.INIT)), np.float32, np)
@@ -161,12 +161,12 @@ def _learned(network: DecoderNetwork, ids: np.ndarray, seed: int) -> tuple[Any, 
 
 
 def _page(queries: list[Query], runs: list[dict[str, Any]], title: str, note: str) -> View:
-    """The page; as tables, the answers, and the weights of the token that is asked, in every layer and head."""
+    """The page; its tables have the answers, and the answering token's weights in every layer and head."""
     tables = []
     for query, run in zip(queries, runs, strict=True):
         answers = [(one["name"], [one["value"]]) for one in run["outputs"] if one["rank"]]
         tables.append(as_table(f"{query.title}: answers", ["score"], answers))
-        tables.append(as_table(f"{query.title}: weights of the token that is asked", run["tokens"], (
+        tables.append(as_table(f"{query.title}: weights of the token that answers", run["tokens"], (
             (f"layer {at + 1}, head {head + 1}", weights[query.at])
             for at, layer in enumerate(query.watched.layers) for head, weights in enumerate(layer.weights)
         )))  # fmt: skip
@@ -231,7 +231,7 @@ def _cut(length: int, kept: int, what: str) -> str:
 
 
 def _run(query: Query, symbols: list[int]) -> dict[str, Any]:
-    """The page's data of one model: with gradients of the scores of these symbols, and of the loss."""
+    """The page's data for one model, with the gradients of these symbols' scores and of the loss."""
     answer, (scores, cache) = query.answer(), query.scores()
     layers, shown = query.watched.layers, scores[query.at]
     shares = numbers(softmax(shown), 8) if query.table is None else None              # probabilities of a text's tokens
@@ -268,15 +268,17 @@ def _masked(query: Query) -> str:
         return "Nothing is masked: every token may look at every other."
     legend = "Hatched, or grey, is masked: "
     if not all(np.all(x[..., ~causal]) for x in hidden):
-        return f"{legend}padding, at which nobody looks. Else every token may look at every other."
-    padding = ", and with it padding" if query.real < len(query.tokens) else ""
+        return f"{legend}padding, at which no token looks. Otherwise every token may look at every other."
+    padding = ", padding included" if query.real < len(query.tokens) else ""
     more = "; the mechanism masks some earlier tokens, too" if any(np.any(x[..., causal]) for x in hidden) else ""
     return f"{legend}what comes later{padding}{more}."
 
 
 def _shuffled(query: Query, layers: int) -> dict[str, Any]:
-    """For each layer, the median change of the best score when the asked token's weights are permuted (Jain & Wallace
-    2019, section 4.1); and the standard deviation of all scores."""
+    """The median change of the best score, by layer, when the answering token's weights are permuted; the scores' std.
+
+    See Jain & Wallace (2019), section 4.1.
+    """
     medians, answer = [], query.answer()
     symbol = int(np.argmax(answer))
     for layer in range(layers):
@@ -315,12 +317,12 @@ def _layer(layer: Layer) -> dict[str, Any]:
 
 
 def _number(x: Any) -> Any:
-    """A number for `as_json`, to eight digits."""
+    """A number for `as_json`, rounded to eight digits."""
     return numbers(np.array([x], dtype=np.float64), 8)[0]
 
 
 def _packed(x: np.ndarray) -> dict[str, str]:
-    """float32, little-endian, in base64."""
+    """An array for the page: float32 numbers, little-endian, in base64."""
     return {"f4": base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode()}
 
 

@@ -1,7 +1,7 @@
-"""Watch the attention of a network: inputs and outputs of each block's heads, and their gradients.
+"""Record the attention of a network: inputs and outputs of each block's heads, and their gradients.
 
-The network is not changed. A copy of it has a mechanism that computes the same and records its arrays; the readable
-forms run, so that every array exists.
+The network is not changed. A copy of it has a mechanism that computes the same numbers and records its arrays. The
+readable forms run, as faster forms do not compute every array.
 """
 
 import copy
@@ -21,16 +21,16 @@ CLOSE = 1e-4             # tolerance of weights that are recomputed from queries
 
 @dataclass
 class Layer:
-    """One block's attention of one sequence. Shapes: q (h, n, d), k, v (h, m, d), weights (h, n, m)."""
+    """One block's attention in one sequence. Shapes: q (h, n, d), k, v (h, m, d), weights (h, n, m)."""
 
     q: np.ndarray
     k: np.ndarray
     v: np.ndarray
     allowed: np.ndarray                                  # (n, m), or (h, n, m): True = may look
-    bias: np.ndarray | None                              # (h, n, m): added to the scores by a position scheme
+    bias: np.ndarray | None                              # (h, n, m): a position scheme adds it to the scores
     weights: np.ndarray
-    relative: np.ndarray | None = None                   # (2 K + 1, d): added to values by a scheme, by distance
-    gradients: list[np.ndarray] = field(default_factory=list)    # of the output (h, n, d), one for each backward
+    relative: np.ndarray | None = None                   # (2 K + 1, d): a scheme adds it to values, by distance
+    gradients: list[np.ndarray] = field(default_factory=list)    # dout (h, n, d) of each backward
 
     @property
     def scale(self) -> float:
@@ -43,14 +43,14 @@ class Layer:
 
     @property
     def from_scores(self) -> bool:
-        """Are the weights softmax(q kᵀ / √d + bias, allowed), so that the page can show the scores?"""
+        """Whether the weights are softmax(q kᵀ / √d + bias, allowed), so that the page can show the scores."""
         s = self.scale * self.q @ self.k.swapaxes(-1, -2)
         made = softmax(s if self.bias is None else s + self.bias, self.allowed)
         return float(np.max(np.abs(made - self.weights), initial=0.0)) <= CLOSE
 
 
 class Watched:
-    """`forward(...)` and `backward(...)` of a network of equal blocks, with a record of their attention."""
+    """A network of equal blocks whose `forward(...)` and `backward(...)` record their attention."""
 
     def __init__(self, network: Any) -> None:
         """Raises ValueError for a network without such blocks."""
@@ -58,10 +58,10 @@ class Watched:
         if not isinstance(block, Block) or not isinstance(block.mixer, MultiHead) or not network.stack.blocks:
             raise ValueError("it has no blocks of queries, keys and values")
         self.layers: list[Layer] = []
-        self.change: Callable[[int, np.ndarray], np.ndarray] | None = None    # changes weights of a layer, (h, n, m)
+        self.change: Callable[[int, np.ndarray], np.ndarray] | None = None    # (layer, weights) -> other weights
         self.layer_of: dict[int, tuple[Any, Layer]] = {}                      # id of a cache -> the cache, its layer
         self.read: np.ndarray | None = None                                   # the input of the first block, (n, D)
-        self.inputs: list[np.ndarray] = []                                    # its gradients, one for each backward
+        self.inputs: list[np.ndarray] = []                                    # the input's gradient of each backward
         self._mechanism = block.mixer.mechanism
         self.network = copy.copy(network)
         block = replace(block, mixer=replace(block.mixer, mechanism=_watched_mechanism(self._mechanism, self)))
@@ -79,7 +79,7 @@ class Watched:
             return self.network.backward(*args)
 
     def record(self, q: Any, k: Any, v: Any, mask: Mask, terms: dict[str, Any], out: Any, cache: Any) -> Any:
-        """-> the output of the heads, for weights after `change`. For a batch of one sequence."""
+        """Record one attention, in a batch of one sequence. -> the heads' output, for the weights after `change`."""
         h, n, m = q.shape[-3], q.shape[-2], k.shape[-2]
         full = self._mechanism.as_full(as_mask(mask), h, np.arange(n)[None, :, None], m)
         allowed = (as_mask(mask) if full is None else full).array(n, m, like=q)
@@ -103,7 +103,7 @@ class Watched:
 
 
 def _of_one(x: Any, axes: int, shape: tuple[int, ...]) -> np.ndarray:
-    """The last `axes` axes, broadcast to those of `shape`, of an array for a batch of one sequence."""
+    """The array of the batch's only sequence: its last `axes` axes, broadcast to the last axes of `shape`."""
     x = np.asarray(x)
     return np.array(np.broadcast_to(x[(0,) * max(0, x.ndim - axes)], shape[-axes:]))
 
