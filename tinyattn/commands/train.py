@@ -35,7 +35,7 @@ def add(command: Any, arguments: list[str]) -> None:
     command.shorten(SHORT)
     wanted = _named_model(arguments)
     name = wanted if wanted in MODELS else DEFAULT
-    command.epilog = f"These are options of --model {name}: --model NAME --help shows those of another."
+    command.epilog = f"These are options of --model {name}; see --model NAME --help for others."
     measure = MEASURES[MODELS[name].table]
     measure.add_data(command)
     command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA, or PRESET-DATA)")
