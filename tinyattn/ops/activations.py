@@ -88,8 +88,8 @@ def _tanh(near: Array) -> Array:
 
 
 def _phi(x: Array) -> Array:
-    """Φ(x)."""
-    return _phi_in_single(x) if x.dtype == get_xp(x).float32 else _phi_in_double(x)
+    """Φ(x) = ½ (1 + erf(x / √2))."""
+    return _phi_in_single(x) if x.dtype == get_xp(x).float32 else 0.5 * (1 + erf(_SQRT_HALF * x))
 
 
 def _in_tiles(f: Callable[..., Array], *arrays: Array) -> Array:
@@ -103,11 +103,6 @@ def _in_tiles(f: Callable[..., Array], *arrays: Array) -> Array:
     for begin in range(0, x.size, _TILE):
         y[begin : begin + _TILE] = f(*(a[begin : begin + _TILE] for a in flat))
     return y.reshape(x.shape)
-
-
-def _phi_in_double(x: Array) -> Array:
-    """½ (1 + erf(x / √2))."""
-    return 0.5 * (1 + erf(_SQRT_HALF * x))
 
 
 def _phi_in_single(x: Array) -> Array:

@@ -30,11 +30,6 @@ def size(case: dict[str, Any]) -> float:
     return 4 * score * largest(case["q"], case["k"], case["v"], 1.0)
 
 
-def _mask_of(case: dict[str, Any], *seen: np.ndarray) -> list[dict[str, Any]]:
-    """The case under each of these masks (m,), without others."""
-    return [case | {"mask": keys[None]} for keys in seen]
-
-
 def _with_first(x: np.ndarray, value: float) -> np.ndarray:
     return np.concatenate([np.full_like(x[..., :1, :], value), x[..., 1:, :]], axis=-2)
 
@@ -48,7 +43,7 @@ def _first_hidden(c: Call) -> Call:
 def keys_apart(op: Subject, **case: Any) -> None:
     m = case["k"].shape[-2]
     some = np.arange(m) % 3 == 0
-    one, other, both = (op(**case) for case in _mask_of(case, some, ~some, np.ones(m, bool)))
+    one, other, both = (op(**case | {"mask": keys[None]}) for keys in (some, ~some, np.ones(m, bool)))
     share = np.mean(some).astype(one.dtype)
     close(both, share * one + (1 - share) * other, 3 * tolerance(op.spec, case), "out")
 

@@ -48,10 +48,6 @@ def rotary_speeds(
     return SCALINGS[scaling](speeds, base, factor, trained, slow, fast)
 
 
-def _linear(speeds: Array, base: float, s: float, trained: float, slow: float, fast: float) -> Array:
-    return speeds / s
-
-
 def _ntk(speeds: Array, base: float, s: float, trained: float, slow: float, fast: float) -> Array:
     pairs = get_xp(speeds).arange(len(speeds), dtype=speeds.dtype)
     return speeds * s ** (-pairs / max(len(speeds) - 1, 1))
@@ -75,5 +71,6 @@ def _between(keep: Array, speeds: Array, s: float) -> Array:
 
 
 SCALINGS: dict[str, Scaling] = {
-    "none": lambda speeds, *_: speeds, "linear": _linear, "ntk": _ntk, "yarn": _yarn, "llama3": _llama3,
+    "none": lambda speeds, *_: speeds, "linear": lambda speeds, base, s, *_: speeds / s,
+    "ntk": _ntk, "yarn": _yarn, "llama3": _llama3,
 }  # fmt: skip
