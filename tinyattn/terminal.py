@@ -32,7 +32,7 @@ def shortened(text: str, most: int = 60) -> str:
 
 
 def filled(text: str) -> str:
-    """Each line of the text, wrapped at the terminal's width: 80 columns where there is none."""
+    """Each line of the text, wrapped at the width of the terminal, or at 80 columns without one."""
     width = shutil.get_terminal_size((80, 24)).columns
     return "\n".join(textwrap.fill(line, width, break_on_hyphens=False) for line in text.splitlines())
 

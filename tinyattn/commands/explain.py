@@ -1,7 +1,7 @@
 """`tinyattn explain`: which earlier items led to a recommendation.
 
-Print how much each item of a history adds to the score of the best recommendation, or of the item --for. It is
-measured by leaving the history's item out, and, where the model has them, by gradient and by attention.
+Print how much each item of a history adds to the score of the best recommendation, or of the item --for. This is
+measured by leaving the item out of the history, and, if the model has them, by its gradient and its attention weights.
 """
 
 import argparse

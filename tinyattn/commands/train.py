@@ -160,7 +160,7 @@ def _work(options: argparse.Namespace, model: Any, measure: Any) -> None:
     for number, fold in plan.items():
         try:
             measure.split(loaded[1], fold)
-        except ValueError as error:                      # a window has nobody to test
+        except ValueError as error:                      # no user can be tested in this window
             raise ValueError(f"fold {number} of {options.folds}, --split {fold.split}: {error}") from None
     runs = {}
     for number, fold in plan.items():

@@ -28,7 +28,7 @@ _HEAD = 1 << 16           # bytes from which the format is detected
 _IN_MEMORY = 1 << 26      # bytes of standard input; a longer one is copied to a temporary file
 _MARK = "\ufeff".encode()  # a byte order mark in UTF-8
 _UNITS = {1.0: "seconds", 1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
-STDIN = Path("-")         # in the place of a file: standard input
+STDIN = Path("-")         # stands for standard input
 
 
 def read(
@@ -40,18 +40,17 @@ def read(
 ) -> Interactions:
     """The interactions in the file at `path`, or in several files, each user's in the order of time.
 
-    Several files are one table: each has a header, or none has, and columns of a header may be in any order. Without
-    times, rows are in the order of the files. The path - is standard input, which is read once.
+    Several files are one table: all have a header, whose columns may be in any order, or none has. The path - is
+    standard input, which is read once. Rows are sorted by time, stably; without times they keep the order of the files.
+
     The format is detected from the first lines (see `FORMATS`), unless `format` names it. `columns` describes any other
     table: a template of a line that shows the separator, such as `user;item;-;time`, or the names in its header,
-    such as `user=client,item=sku,time=when`. Rows are sorted by time, stably; without times the file's order is kept.
-    With `ratings`, these are read as well, and times are required. `filters` are the fields of `Filters`: which rows
-    count.
+    such as `user=client,item=sku,time=when`. With `ratings`, these are read as well, and times are required. `filters`
+    are the fields of `Filters`, which select rows.
 
     Raises DataError, naming the file and the line, for a file that is missing, empty, truncated, ragged, not text, or
-    of no known format; with `ratings`, where ratings or times are missing, or a rating is no number; where a filter
-    needs a column that the file lacks, or leaves no row; and for files of which only some have times, or
-    whose times have different units.
+    of no known format; with `ratings`, if ratings or times are missing, or a rating is no number; if a filter needs a
+    column that the file lacks, or leaves no row; and if only some files have times, or their units differ.
     """
     paths = [Path(path)] if isinstance(path, str | Path) else list(map(Path, path))
     if not paths:

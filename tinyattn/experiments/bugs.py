@@ -1,4 +1,4 @@
-"""Bugs that train: every known bug of the ops of a SASRec, one at a time, and what it does to training."""
+"""Bugs that train: the effect on training of every known bug of the ops of a SASRec, one at a time."""
 
 import math
 import statistics

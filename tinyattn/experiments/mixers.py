@@ -1,4 +1,4 @@
-"""SASRec with each mixer in the place of attention, on histories of 50 and of 200 items."""
+"""SASRec with each mixer instead of attention, on histories of 50 and of 200 items."""
 
 from collections.abc import Callable
 from dataclasses import replace

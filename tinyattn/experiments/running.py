@@ -120,7 +120,7 @@ def carry_out(
             try:
                 future.result()                              # raises the run's error
             except BrokenProcessPool:
-                raise WorkerKilledError(f"{name}: a run was killed, perhaps for want of memory") from None
+                raise WorkerKilledError(f"{name}: a run was killed, perhaps because memory ran out") from None
             except Exception as error:
                 say(f"{name}: failed: {error}")
                 failures.append(error)

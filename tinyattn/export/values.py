@@ -168,7 +168,7 @@ def put(x: Content, key: Any, new: Content) -> Content:
     if has_places(key):
         raise NoGraphError("writes to positions that depend on the histories")
     axes, at, kept = _axes(key, len(x.shape)), 0, list[int]()
-    if any(part is None for part in axes):                              # axes that x does not have
+    if any(part is None for part in axes):                              # new axes, which x does not have
         of_new = list[int]()
         for part in axes:
             if isinstance(part, slice):
@@ -184,7 +184,7 @@ def put(x: Content, key: Any, new: Content) -> Content:
     places = range(x.shape[axis])[within]
     of_axis = (slice(None),) * axis + (within,)
     region = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
-    if not isinstance(part, slice) and len(new.shape) >= len(x.shape) - axis:     # the axis that the number takes away
+    if not isinstance(part, slice) and len(new.shape) >= len(x.shape) - axis:     # a number removes its axis
         beside = len(new.shape) - (len(x.shape) - 1 - axis)
         new = reshape(new, (*new.shape[:beside], 1, *new.shape[beside:]))
     if len(partial) == 1:

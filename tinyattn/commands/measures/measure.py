@@ -102,7 +102,7 @@ class InTenths(Measure):
     parts = ("test",)
     heading: str             # of the printed table
     loss_unit = "nats"       # of the training curve
-    starts_from: Any = None  # the class of models that --start names, where there is such a flag
+    starts_from: Any = None  # the class of models that --start takes; None without that flag
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
         refuse_ranking(options, model, self)

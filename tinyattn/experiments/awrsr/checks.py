@@ -113,7 +113,7 @@ def by_form(results: Results) -> str:
 
 
 def cut_alike(results: Results) -> list[str]:
-    """A table by place: the mean gain in the best validation NDCG@10, of whole runs and of runs cut alike."""
+    """A table by place: the mean gain in the best validation NDCG@10, of whole runs and of runs of equal length."""
     table = []
     for place, forms in PLACES.items():
         backbone, *rows = ([scores(run) for run in results.get(f"{place}-{form}", [])] for form in ("none", *forms))
