@@ -9,11 +9,12 @@ from ...backend import Array, get_xp
 from ...forms import replaceable
 from ...ops import Mask, attention, attention_backward
 from ...ops.attention.patterns import NearAndGlobal, Pattern
-from ...options import option
+from ...options import option, with_default
 from ..dense import DenseCache, dense, dense_backward, dense_init
 from ..dropout_mask import dropout_mask
 from ..heads import for_each_head, merge, split, sum_of_groups
 from .patterned import Patterned
+from .window import Window
 
 PROJECTIONS = ("global_query", "global_key", "global_value")
 
@@ -66,10 +67,7 @@ class Longformer(Patterned):
     only at global tokens.
     """
 
-    window: int = option(
-        16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side",
-        at_least=1, at_most=100_000, items=True,
-    )  # fmt: skip
+    window: int = with_default(16, Window, "window")
     global_tokens: int = option(
         1, "number of global tokens, the first of each sequence, with separate projections: they and all others look "
         "at each other (causal: only back)",

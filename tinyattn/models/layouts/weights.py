@@ -117,7 +117,7 @@ def refuse_format(stored: Stored, name: str) -> None:
 def header(path: Path) -> dict[str, Stored]:
     """Every parameter of a file, without its numbers.
 
-    The package checks the header, but finds one name in time linear in their number, so all are read here at once.
+    The package checks the header, but finds a name in time linear in the number of names. So all are read here at once.
     """
     with opened(path), path.open("rb") as file:
         table = json_of(file.read(int.from_bytes(file.read(8), "little")), path)
