@@ -1,6 +1,6 @@
 """`tinyattn check` against public code: is it fair to people who did not write it, and what does it find?
 
-    python benchmarks/wild.py --repos DIR                     writes benchmarks/results/wild.json, and pages beside it
+    python benchmarks/wild.py --repos DIR [--jobs 2]          writes benchmarks/results/wild.json, and pages beside it
     python benchmarks/wild.py --repos DIR --only softmax      these kinds, repositories or files anew, the others kept
     python benchmarks/wild.py --repos DIR --only              nothing anew: what is kept is judged by the table again
     python benchmarks/wild.py --repos DIR --out FILE.json     into another file, without a page
@@ -27,7 +27,9 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", metavar="WORD", help="cases of this repository, file, object or kind")
     parser.add_argument("--out", type=Path, default=RESULT, metavar="FILE", help="the results file")
     parser.add_argument("--examples", type=int, default=50, help="cases a property")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at once, each in a process of its own")
     options = parser.parse_args()
     table = cases()
     if options.repos is None:
@@ -126,7 +129,9 @@ def main() -> None:
     if options.only is not None and out.exists():
         kept = json.loads(out.read_text())
         result |= {"machine": machine if chosen else kept["machine"], "cases": kept["cases"]}
-    rows = [looked_at(case, options.examples) | {"checker": machine["commit"]} for case in tqdm(chosen, unit="case")]
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        work = pool.map(functools.partial(looked_at, examples=options.examples), chosen)
+        rows = [row | {"checker": machine["commit"]} for row in tqdm(work, total=len(chosen), unit="case")]
     result["cases"] = judged_anew(table, result["cases"] + rows)
     demonstrate(there, result["cases"])
     write_result(out, result)
