@@ -114,7 +114,7 @@ class _Runner:
     def __init__(self, match: Match, formula: Formula, implementation: Any):
         self.match, self.formula = match, formula
         self.subject = Subject(implementation, match.op.spec)
-        self.takes: dict[int, Any] = {}  # arguments of the backward, by case
+        self.arguments: dict[int, Any] = {}  # arguments of the backward, by case
 
     def run(self, i: int) -> Observation:
         """The observation of the formula on case i."""
@@ -127,9 +127,9 @@ class _Runner:
                 if not gradients:
                     outputs = zip(spec.outputs, self.subject.outputs(**copied(case)), strict=True)
                     return {n: in_dtype(x, case) for n, x in outputs if x is not None}
-                if i not in self.takes:
-                    self.takes[i] = self.subject.prepared(copied(case), upstream(spec, case))
-                named = self.subject.name_gradients(case, self.formula.function()(**copied(self.takes[i])))
+                if i not in self.arguments:
+                    self.arguments[i] = self.subject.prepared(copied(case), upstream(spec, case))
+                named = self.subject.name_gradients(case, self.formula.function()(**copied(self.arguments[i])))
                 return {f"gradient {n}": in_dtype(g, case) for n, g in named.items()}
         except (Exception, TooLongError) as error:
             says = "overflow" if isinstance(error.__cause__ or error, ArithmeticError) else "raises"

@@ -390,10 +390,8 @@ def tolerance(spec: Spec, case: dict[str, Any]) -> float:
 
 
 def _gradient_tolerance(spec: Spec, case: dict[str, Any]) -> Callable[[Any, float], float]:
-    """-> the rounding error allowed in a gradient, as a function of the gradient and a factor of its terms' size.
-
-    It is 10 times that of a sum over the gradient or the largest input.
-    """
+    """-> the rounding error allowed in a gradient, as a function of the gradient and a factor of its terms' size: 10
+    times that of a sum over the gradient or the largest input."""
     dtype, length, scale = dtype_of(case), _length(case), spec.scale(case)
     return lambda g, factor: 10 * rounding(dtype, max(length, np.size(g)), scale * factor)
 

@@ -13,8 +13,7 @@ SHARE = 0.6  # the least share of wrong cases among those that do not meet a con
 
 
 def contrast(right: list[Case], wrong: list[Case]) -> str:
-    """A sentence with the simplest condition under which an implementation is always right, if it is mostly wrong
-    otherwise; or ""."""
+    """A sentence with the simplest condition under which all cases are right, if most others are wrong; or ""."""
     every = [*right, *wrong]
     if len(right) < LEAST or len(wrong) < LEAST:
         return ""

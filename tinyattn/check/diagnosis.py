@@ -91,14 +91,14 @@ def diagnose(
     same case; for a match by numbers, with the same wrong value. Unless `strict`, a permitted bug is named only if no
     other one is.
     """
-    found = _diagnosed(op, failed, limit, shown)
+    diagnosis = _diagnosed(op, failed, limit, shown)
     if not strict:
-        faults = tuple(equals for equals in found.bugs if not all(bug.permitted for bug in equals))
-        found = replace(found, bugs=faults or found.bugs)
-    if not found and spec.remark is not None and shown is not None:
+        faults = tuple(equals for equals in diagnosis.bugs if not all(bug.permitted for bug in equals))
+        diagnosis = replace(diagnosis, bugs=faults or diagnosis.bugs)
+    if not diagnosis and spec.remark is not None and shown is not None:
         with contextlib.suppress(Exception, TooLongError), alarm(5.0):
-            return Diagnosis(where=spec.remark(op, **copied(shown.failure().case)) or found.where)
-    return found
+            return Diagnosis(where=spec.remark(op, **copied(shown.failure().case)) or diagnosis.where)
+    return diagnosis
 
 
 def _diagnosed(op: Subject, failed: Iterable[str], limit: float, shown: Trial | None) -> Diagnosis:

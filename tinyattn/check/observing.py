@@ -31,12 +31,12 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     if not op.has_backward:
         return seen
     try:
-        takes = op.prepared(copied(case), upstream(spec, case))
-        before = copied(takes)
-        gradients = op.name_gradients(case, op.backward(takes))
+        arguments = op.prepared(copied(case), upstream(spec, case))
+        before = copied(arguments)
+        gradients = op.name_gradients(case, op.backward(arguments))
         seen |= {f"gradient {name}": in_dtype(g, case) for name, g in gradients.items()}
         seen |= {f"gradient's dtype {name}": str(getattr(g, "dtype", "number")) for name, g in gradients.items()}
-        seen["gradient's changes"] = _changed(before, takes)
+        seen["gradient's changes"] = _changed(before, arguments)
     except Violation as violation:
         seen["gradient's error"] = _raised(violation)
     except MissingError:

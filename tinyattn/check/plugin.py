@@ -119,10 +119,8 @@ class Candidate:
 
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
-    """Protect other tests from a target's code, which may exit, warn or change the current folder.
-
-    Without this, os._exit would end pytest silently, with the code's exit code.
-    """
+    """Protect other tests from a target's code, which may warn, change the current folder, or exit: os._exit would end
+    pytest silently, with the code's exit code."""
     leave, process, folder = os._exit, os.getpid(), os.getcwd()
 
     def refused(code: int) -> Any:

@@ -167,16 +167,14 @@ def _check_in_child(send: Callable[[str, Any], None], target: Any, name: str, ho
 
 
 def _find_hypothesis() -> None:
-    """Find hypothesis before the implementation can shadow it, but import it only when a failure is shrunk.
-
-    A check of right code then takes a tenth less time.
-    """
+    """Find hypothesis before the implementation can shadow it, but import it only when a failure is shrunk: this saves
+    a tenth of the time of a check of right code."""
     os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")  # trio's plugin takes half of the import's time
-    found = None if "hypothesis" in sys.modules else importlib.util.find_spec("hypothesis")
-    if found is not None and found.loader is not None:
-        found.loader = importlib.util.LazyLoader(found.loader)
-        sys.modules["hypothesis"] = module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
+    module_spec = None if "hypothesis" in sys.modules else importlib.util.find_spec("hypothesis")
+    if module_spec is not None and module_spec.loader is not None:
+        module_spec.loader = importlib.util.LazyLoader(module_spec.loader)
+        sys.modules["hypothesis"] = module = importlib.util.module_from_spec(module_spec)
+        module_spec.loader.exec_module(module)
 
 
 def _prepare(send: Callable[[str, Any], None], op: Subject, how: Options) -> None:

@@ -240,8 +240,8 @@ class Subject:
 
     def gradients(self, case: dict[str, Any], *upstream: Any) -> dict[str, Any]:
         """The gradients by argument for these upstream gradients. The backward gets copies."""
-        takes = self.prepared(case, upstream)
-        return self.name_gradients(case, self.backward(copied(takes)))
+        arguments = self.prepared(case, upstream)
+        return self.name_gradients(case, self.backward(copied(arguments)))
 
     def prepared(self, case: dict[str, Any], upstream: tuple[Any, ...]) -> dict[str, Any]:
         """Run the forward. -> the backward's arguments under its names, upstream gradients first."""
@@ -257,7 +257,7 @@ class Subject:
         for switch in self.conventions:
             upstream = switch.upstream(case, upstream)
         required = self.backward_arguments()
-        takes = dict(zip(required, upstream, strict=False))
+        arguments = dict(zip(required, upstream, strict=False))
         rest = list(required)[len(upstream) :]
         if sum(required[n] and n not in known for n in rest) > len(spare):  # names differ: match by position
             parameters = self.ours_backward.parameters
@@ -269,14 +269,14 @@ class Subject:
                     break
         for n in rest:
             if n in known:
-                takes[n] = known[n]
+                arguments[n] = known[n]
             elif required[n] and spare:
-                takes[n] = spare.pop(0)
+                arguments[n] = spare.pop(0)
             elif required[n]:
                 raise CannotRunError(
                     f"{name} requires `{n}`, which is neither an argument of {self.spec.function} nor returned by it"
                 )
-        return takes
+        return arguments
 
     def _remembered_by_forward(self, case: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Run the forward. -> arguments and outputs by the library's and the implementation's names; other results."""
@@ -296,14 +296,14 @@ class Subject:
         named = (*BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
         return {n: p.default is EMPTY for n, p in parameters.items() if p.kind in named}
 
-    def backward(self, takes: dict[str, Any]) -> Any:
+    def backward(self, arguments: dict[str, Any]) -> Any:
         """Call the backward with arguments from `prepared`."""
         assert self._backward is not None
-        self.last = takes
-        positional, named = [], dict(takes)
+        self.last = arguments
+        positional, named = [], dict(arguments)
         for n, p in (self._of_backward or {}).items():
             if p.kind is inspect.Parameter.VAR_POSITIONAL:  # of a decorator: pass all, in the library's order
-                positional, named = [x for name, x in takes.items() if name not in self.lacks], {}
+                positional, named = [x for name, x in arguments.items() if name not in self.lacks], {}
             if p.kind not in BY_POSITION or n not in named:
                 break
             positional.append(named.pop(n))

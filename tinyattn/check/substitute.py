@@ -152,9 +152,9 @@ def backward_of(op: Subject) -> Callable[..., Any]:
         arguments = dict(ours.bind(*args, **kwargs).arguments)
         with _named(op, True):
             translated = op.translated(arguments)
-            takes = dict(zip(required, (translated[name] for name in names[:upstream]), strict=False))
-            takes |= {theirs[name]: x for name, x in translated.items() if name in theirs}
-            return _all_gradients(op, arguments, op.backward(takes))
+            passed = dict(zip(required, (translated[name] for name in names[:upstream]), strict=False))
+            passed |= {theirs[name]: x for name, x in translated.items() if name in theirs}
+            return _all_gradients(op, arguments, op.backward(passed))
 
     return backward
 

@@ -84,10 +84,8 @@ class FixedArgument(Switch):
 
 @dataclass(frozen=True)
 class Rescaled(Switch):
-    """An argument that the implementation takes as `factor(call)` times the library's number.
-
-    Where `cannot(call)` is true, no number expresses the call, and it is left out.
-    """
+    """An argument that the implementation takes as `factor(call)` times the library's number; a call is left out if no
+    number expresses it, `cannot(call)`."""
 
     name: str
     factor: Callable[[Case], float]

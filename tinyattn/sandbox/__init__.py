@@ -1,8 +1,7 @@
 """Calls of untrusted functions in a separate process, which the kernel isolates.
 
 The parent process sends arguments and receives results, as plain numbers and arrays; nothing is unpickled. `Room`
-starts and ends such processes. wire.py defines the messages, fence.py sets the kernel's restrictions, and player.py is
-the process itself.
+starts and ends such processes, wire.py has the messages, fence.py the kernel's restrictions, player.py the process.
 """
 
 from .room import Answer, EndedError, Limits, Room

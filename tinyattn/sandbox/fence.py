@@ -69,11 +69,11 @@ def close_off(folder: Path, rules: Iterable[tuple[str, bool]]) -> None:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _expect(libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
-    every = _ALL[min(_landlock_version(), max(_ALL))]
-    ruleset = _expect(libc.syscall(_RULESET, struct.pack("<Q", every), ctypes.c_size_t(8), 0))
+    rights = _ALL[min(_landlock_version(), max(_ALL))]
+    ruleset = _expect(libc.syscall(_RULESET, struct.pack("<Q", rights), ctypes.c_size_t(8), 0))
     devices = ((Path("/dev") / name, _OF_FILES) for name in ("null", "urandom"))
     others = ((Path(name), _READ if readable else _READ_FOLDER) for name, readable in rules)
-    for path, allowed in (*others, *devices, (folder, every)):
+    for path, allowed in (*others, *devices, (folder, rights)):
         with contextlib.suppress(FileNotFoundError):
             handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:

@@ -29,10 +29,8 @@ class EndedError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of an answer: bytes of `memory`; seconds to `define` it, for one `call`, and `in_all`.
-
-    With `fenced`, the kernel isolates its process.
-    """
+    """Limits of an answer: bytes of `memory`; seconds to `define` it, for one `call`, and `in_all`. With `fenced`, the
+    kernel isolates its process."""
 
     memory: int = 2**31
     define: float = 10.0
@@ -189,10 +187,7 @@ class Answer:
             raise
 
     def there(self, count: Callable[..., Any], *args: Any) -> Any:
-        """count(this answer, *args), computed in the answer's process, whose code could falsify it.
-
-        `count` is a function of this package.
-        """
+        """count(this answer, *args) as its process computes it, or fakes it; `count` is a function of this package."""
         counts = f"__import__({count.__module__!r}, fromlist=['_']).{count.__name__}"
         expression = f"__import__('functools').partial({counts}, {self._expression})"
         function, _ = Answer(self._room, self._text, expression).load()
