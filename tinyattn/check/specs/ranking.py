@@ -320,7 +320,7 @@ RANKING_OF_SEVERAL = ranking_of_several.spec(
     "recall(scores, relevant, k) and ndcg(scores, relevant, k), or one of them -> a number: scores (V,) of one user, higher is better, "
     "relevant (V,) boolean, True at one item or more, k at least 1. A function of a batch, (B, V) twice -> (B,), is "
     "accepted too. For a function of lists, pass np.argsort(-scores) and np.flatnonzero(relevant)",
-    "of tied items each has the mean gain of their places, as on average over random orders; k may exceed the number of "
+    "tied items each have the mean gain of their places, the average over random orders; k may exceed the number of "
     "items; -inf is the score of an item left out",
     function="recall", ours=adapters.SeveralRelevant, case=ranking_of_several_case, outputs=("value",),
     others=("ndcg",), any_metric=True, choices=("ties of several", "recall", "small k"), common=False,
