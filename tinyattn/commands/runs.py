@@ -119,10 +119,7 @@ def _refuse_reading_nothing(options: argparse.Namespace) -> None:
 
 
 def listed(items: str) -> list[str]:
-    """The ids of --items, by the rules of CSV: an id with a comma is in double quotes.
-
-    Raises ValueError for quotes that do not close.
-    """
+    """The ids of --items, a line of CSV: an id with a comma is in quotes. Raises ValueError for invalid quotes."""
     try:
         fields = next(csv.reader([items], strict=True, skipinitialspace=True), [])
     except csv.Error as error:

@@ -53,9 +53,8 @@ def add(command: Any, arguments: list[str]) -> None:
 def _named_model(arguments: list[str]) -> str:
     """The model of --model, of --preset, or of the run of --start, or the default one."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)     # it also takes abbreviated flags
-    parser.add_argument("--model", nargs="?")
-    parser.add_argument("--preset", nargs="?")
-    parser.add_argument("--start", nargs="?")
+    for flag in ("--model", "--preset", "--start"):
+        parser.add_argument(flag, nargs="?")
     parsed = parser.parse_known_args(arguments)[0]
     if parsed.model is None and parsed.preset in PRESETS:
         return PRESETS[parsed.preset].model

@@ -74,10 +74,7 @@ def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
 
 
 def read_ids(path: str | Path, distinct: bool = True) -> list[str]:
-    """The ids in a file, one a line, in order; blank lines, and repeated ids if `distinct`, are skipped.
-
-    Raises DataError without ids.
-    """
+    """The ids in a file, one a line, without blank lines, and once each if `distinct`. Raises DataError without ids."""
     with naming(Path(path)):
         ids = [line.strip(" \t") for line in _lines(path) if line.strip()]
         ids = list(dict.fromkeys(ids)) if distinct else ids

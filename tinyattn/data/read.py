@@ -187,10 +187,7 @@ def _opened(path: Path) -> Any:
 
 
 def pieces(path: Path, size: int = _PIECE, opened: Callable[[Path], Any] = open_regular) -> Iterator[bytes]:
-    """The file's content, unzipped, without a byte order mark; of Parquet, as CSV.
-
-    Raises DataError if it is unreadable or has a byte 0.
-    """
+    """The file's content, unzipped, without byte order mark, Parquet as CSV. DataError if unreadable or with NULs."""
     with opened(path) as file:
         try:
             magic = file.read(len(MAGIC))

@@ -80,10 +80,7 @@ def overlap(best: np.ndarray, other: np.ndarray) -> float:
 
 
 def beyond_accuracy(best: np.ndarray, split: Split) -> dict[str, float]:
-    """{"coverage", "novelty", "popularity"} of the lists of `best_items`; popularity is the lift.
-
-    Shapes: best (evaluated users, k).
-    """
+    """{"coverage", "novelty", "popularity" (the lift)} of the lists of `best_items`: best (evaluated users, k)."""
     counts, histories = popularity_of(split), split.histories(split.evaluated, "test")
     return {
         "coverage": coverage(best, split.data.n_items),
