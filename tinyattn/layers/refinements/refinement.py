@@ -57,7 +57,7 @@ class Refinement:
 class MapsCache(NamedTuple):
     allowed: Array | None
     weights: Array | None           # (B, h, n, n): A, if it is weights
-    turned: Array | None            # (B, m): from `_places`, if sequences differ in length
+    places: Array | None            # (B, m): from `_places`, if sequences differ in length
     W: list[Array]                  # the maps, their rows in the order of places
     A: Array                        # (B, h, n, n)
     scale: float | None             # c
@@ -105,18 +105,18 @@ class Maps(Refinement):
         n, scale = s.shape[-1], self.scale(width)
         W = [p[name][self.used(p[name], name, n)] for name in self.maps]
         by_place = self.rows_are_tokens() or self.over_tokens      # by lags, W does not depend on a sequence's length
-        turned = _places(lengths, n, W[0].shape[-2], get_xp(s)) if by_place else None
-        W = [self._turned(name, map_, turned) for name, map_ in zip(self.maps, W, strict=True)]
+        places = _places(lengths, n, W[0].shape[-2], get_xp(s)) if by_place else None
+        W = [self._arranged(name, map_, places) for name, map_ in zip(self.maps, W, strict=True)]
         B, *saved = self.refine(A, W, allowed, scale)
-        return B, MapsCache(allowed, weights, turned, W, A, scale, saved)
+        return B, MapsCache(allowed, weights, places, W, A, scale, saved)
 
     def backward(self, p: Any, dB: Array, cache: MapsCache) -> tuple[Array, dict[str, Any]]:
         xp, n = get_xp(dB), dB.shape[-1]
         dA, *dmaps = self.refine_backward(dB, cache.A, cache.W, cache.saved, cache.scale)
-        back, grads = None if cache.turned is None else xp.argsort(cache.turned, axis=1), {}
+        back, grads = None if cache.places is None else xp.argsort(cache.places, axis=1), {}
         for name, d in zip(self.maps, dmaps, strict=True):
             grads[name] = xp.zeros_like(p[name])
-            d = self._turned_back(name, d, back)
+            d = self._arranged_back(name, d, back)
             used = self.used(p[name], name, n)                       # the rest of W was not used
             grads[name][used] = d if back is None else unbroadcast(d, grads[name][used].shape)
         if cache.weights is not None:
@@ -152,7 +152,7 @@ class Maps(Refinement):
         """Do rows of the maps stand for tokens? If not, for lags."""
         return True
 
-    def _turned(self, name: str, W: Array, places: Array | None) -> Array:
+    def _arranged(self, name: str, W: Array, places: Array | None) -> Array:
         """W[:, places] for each sequence, and columns likewise if they are tokens.
 
         Shapes: W (h, m, r), places (B, m) -> (B, h, m, r).
@@ -166,8 +166,8 @@ class Maps(Refinement):
         entries = r * (places if rows else xp.arange(m)[None])[:, :, None] + places[:, None]
         return xp.take(W.reshape(h, m * r), entries, axis=1).swapaxes(0, 1)
 
-    def _turned_back(self, name: str, d: Array, back: Array | None) -> Array:
-        """The mirror of `_turned`, without the sum over sequences. Shapes: d (B, h, m, r), back (B, m) -> like d."""
+    def _arranged_back(self, name: str, d: Array, back: Array | None) -> Array:
+        """The mirror of `_arranged`, without the sum over sequences. Shapes: d (B, h, m, r), back (B, m) -> like d."""
         if back is None:
             return d
         each = get_xp(d).arange(len(d))[:, None]
