@@ -35,14 +35,8 @@ def _right(grader: Any) -> str:
     """A clause that says which answers a grader accepts."""
     match grader:
         case Number():
-            within = (
-                "exactly"
-                if grader.exactly
-                else f"within {grader.tolerance:.2g} of its size"
-                if grader.tolerance
-                else ""
-            )
-            return f"{shown(np.asarray(grader.compute()))}{f' ({within})' if within else ''}"
+            about = f" (within {grader.tolerance:.2g} of its size)" if grader.tolerance else ""
+            return f"{shown(np.asarray(grader.compute()))}{' (exactly)' if grader.exactly else about}"
         case Property():
             bugs = grader.planted_bugs()
             true_of = f", and still true where {'; '.join(bugs[2])}" if bugs[2] else ""
@@ -54,10 +48,9 @@ def _right(grader: Any) -> str:
             return f"{kind} {right}; and not {wrong}"
         case Function():
             what = "the gradients of this" if grader.part == "backward" else "what gives this"
-            kind = (
-                f" (`tinyattn check --as {grader.spec}` lists its properties)" if isinstance(grader.spec, str) else ""
-            )
-            return f"{what}: {grader.known.says.rstrip('.')}{kind}"
+            is_op = isinstance(grader.spec, str)
+            more = f" (`tinyattn check --as {grader.spec}` lists its properties)" if is_op else ""
+            return f"{what}: {grader.known.says.rstrip('.')}{more}"
     raise TypeError(f"{type(grader).__name__} is no grader")
 
 

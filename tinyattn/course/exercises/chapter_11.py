@@ -9,6 +9,7 @@ import numpy as np
 from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import close, stating
+from ...check.spec import Spec
 from ...check.subject import Subject
 from ...models import FPMC, SASRec
 from ...tree import leaves
@@ -47,14 +48,20 @@ BPR = op_spec(
     wrt=("x", "good", "bad"))  # fmt: skip
 
 
-@stating("bpr_loss", BPR.properties)(
-    "rounding", "the gradients are right, too, where x = 1 and the items are 1,000 and -1,000", "extremes", once=True
-)
-def _large_scores(op: Subject, **case: Any) -> None:
-    z = np.array([[1000.0], [-1000.0]])
-    large, dloss = {"x": np.ones_like(z), "good": z, "bad": -z}, np.ones(2)
-    for (name, got), x in zip(op.gradients(large, dloss).items(), _bpr_backward(dloss, **large), strict=True):
-        close(got, x, 1e-6, f"d{name}")
+def state_at_large_scores(spec: Spec, state: str, backward: Any) -> None:
+    """Add a property: the gradients are right where `state` is 1 and the items are 1,000 and -1,000."""
+
+    def at_large_scores(op: Subject, **case: Any) -> None:
+        z = np.array([[1000.0], [-1000.0]])
+        large, dloss = {state: np.ones_like(z), "good": z, "bad": -z}, np.ones(2)
+        for (name, got), x in zip(op.gradients(large, dloss).items(), backward(dloss, **large), strict=True):
+            close(got, x, 1e-6, f"d{name}")
+
+    says = f"the gradients are right, too, where {state} = 1 and the items are 1,000 and -1,000"
+    stating(spec.name, spec.properties)("rounding", says, "extremes", once=True)(at_large_scores)
+
+
+state_at_large_scores(BPR, "x", _bpr_backward)
 
 
 def _of_pair(dloss: Any, x: Any, good: Any, bad: Any) -> Any:

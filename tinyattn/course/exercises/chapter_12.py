@@ -7,12 +7,10 @@ import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
-from ...check.property import close, stating
-from ...check.subject import Subject
 from ..graders import Function, Number
 from ..plain import Changes, changed, op_spec, plain_spec
 from ..prose import Prose
-from .chapter_11 import _dot
+from .chapter_11 import _dot, state_at_large_scores
 
 PROSE = Prose(12)
 
@@ -137,14 +135,7 @@ PAIR = op_spec(
     backward=_pair_loss_backward, wrt=("h", "good", "bad"))  # fmt: skip
 
 
-@stating("pair_loss", PAIR.properties)(
-    "rounding", "the gradients are right, too, where h = 1 and the items are 1,000 and -1,000", "extremes", once=True
-)
-def _large_logits(op: Subject, **case: Any) -> None:
-    z = np.array([[1000.0], [-1000.0]])
-    large, dloss = {"h": np.ones_like(z), "good": z, "bad": -z}, np.ones(2)
-    for (name, got), x in zip(op.gradients(large, dloss).items(), _pair_loss_backward(dloss, **large), strict=True):
-        close(got, x, 1e-6, f"d{name}")
+state_at_large_scores(PAIR, "h", _pair_loss_backward)
 
 
 def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:

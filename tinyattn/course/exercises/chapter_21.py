@@ -219,20 +219,20 @@ def _as_floats(key: Any, rows: Any, width: Any) -> Any:
     return np.fmod(number, 2.0**64).astype(np.uint64)
 
 
+def _one_stream(key: Any, rows: Any, width: Any, rate: Any) -> Any:
+    return np.random.default_rng(key).random((len(rows), width)) >= rate
+
+
 WRONG_KEEP_MASK = Changes(_keep_mask,
     transposed=lambda key, rows, width, rate: _keep_mask(key, np.arange(width), len(rows), rate)
     if len(rows) == width else _keep_mask(key, rows, width, rate).T,
-    one_stream=lambda key, rows, width, rate: np.random.default_rng(key).random((len(rows), width)) >= rate,
+    one_stream=_one_stream,
     numbers_for_truths=lambda key, rows, width, rate: _keep_mask(key, rows, width, rate) / (1 - rate),
 )  # fmt: skip
 
 
 # cut_changes_nothing
 _CALLS = [0]
-
-
-def _one_stream(key: Any, rows: Any, width: Any, rate: Any) -> Any:
-    return np.random.default_rng(key).random((len(rows), width)) >= rate
 
 
 def _stream_a_row(key: Any, rows: Any, width: Any, rate: Any) -> Any:

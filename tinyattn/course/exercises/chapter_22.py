@@ -273,10 +273,6 @@ def _measured(start: Any) -> float:
 
 
 # may_replace
-def _as_it_reads(s: Any) -> Any:
-    return ops.softmax(s)
-
-
 def _by_einsum(s: Any) -> Any:
     e = np.exp(s - s.max(axis=-1, keepdims=True))
     return np.einsum("...m,...->...m", e, 1 / e.sum(axis=-1))
@@ -349,7 +345,7 @@ def may_replace(fast: Any) -> bool:
 for _form in (_writes, _one_buffer, _by_memory):
     setattr(_form, "in_memory", True)  # noqa: B010
 
-RIGHT_FORMS = dict(as_it_reads=_as_it_reads, einsum=_by_einsum, in_rows=_in_rows)
+RIGHT_FORMS = dict(as_it_reads=lambda s: ops.softmax(s), einsum=_by_einsum, in_rows=_in_rows)
 WRONG_FORMS = dict(
     approximate=_approximate, writes=_writes, one_buffer=_one_buffer, by_memory=_by_memory, squeezed=_squeezed,
     small_alone=_small_alone, always_double=_always_double,

@@ -85,12 +85,9 @@ def library_names(statements: list[ast.stmt], *more: ast.AST) -> Iterator[str]:
             inner = inner.value
         if isinstance(inner, ast.Name) and places.get(inner.id, "").partition(".")[0] == "tinyattn":
             name = ".".join([places[inner.id], *tail])
-            if not name.startswith(_HELPERS) and not (isinstance(node, ast.Name) and _is_module(name)):
+            is_module = isinstance(node, ast.Name) and name.count(".") <= 1
+            if not is_module and not name.startswith(_HELPERS):
                 yield name
-
-
-def _is_module(name: str) -> bool:
-    return name.count(".") <= 1
 
 
 def _unusual(answer: Slice) -> Iterator[str]:
