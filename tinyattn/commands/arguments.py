@@ -43,7 +43,7 @@ READING = ("format", "columns", "k_core", "min_rating", "where", "since", "until
 
 
 def add_data(command: Any, text: str = "default: the data the run was trained on") -> None:
-    text += "; several are joined; - is standard input"
+    text += "; several files are joined; - is standard input"
     command.add_argument("data", nargs="*", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="the format, if the first lines mislead")

@@ -48,7 +48,7 @@ def add(command: Any, arguments: list[str]) -> None:
             where.add_argument("--to", metavar="DIR", help="the folder to write; overwrites nothing")
             where.add_argument("--nbgrader", metavar="DIR", help="write a course folder of nbgrader instead")
             where.add_argument("--otter", metavar="DIR", help="write folders that `otter generate` reads instead")
-            part.add_argument("--seed", metavar="NUMBER", help="draw the numbers and planted bugs by this seed")
+            part.add_argument("--seed", metavar="NUMBER", help="seed of the exercises' numbers and planted bugs")
             part.add_argument("--class", dest="people", metavar="FILE",
                               help="rows NAME,SEED: write a folder with its seed for each person")  # fmt: skip
             part.add_argument("--update", action="store_true",
