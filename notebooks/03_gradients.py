@@ -33,7 +33,7 @@ road(3)
 # ## Turn it first
 #
 # A linear map above, its backward below: `dy` says how fast the loss moves with each output, and `dx` and `dW` say the same of each input and each weight.
-# Point at a number to see which numbers it is made of. Choose an entry of `W` and press **Nudge**: its gradient in `dW` promises what the loss will do.
+# Point at a number to see which numbers it is made of. Choose an entry of `W` and press **Nudge**: its gradient in `dW` predicts how the loss changes.
 
 # %% tags=["hide-input"]
 mirror(["token 0", "token 1"], "linear", seed=3, title="A linear map and its backward")

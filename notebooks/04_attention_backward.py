@@ -44,7 +44,7 @@ road(4)
 #
 # The upper half of the page is attention of three words, from left to right; the lower half is its backward, from right to left. Point at any number, above
 # or below: the numbers that it is made of light up, and their sum is written out. **Nudge** moves one number of the forward by a thousandth, and
-# compares the change of the loss with the gradient's promise. By the end of the chapter you can derive every line of the lower half.
+# compares the change of the loss with the gradient. By the end of the chapter you can derive every line of the lower half.
 
 # %% tags=["hide-input"]
 mirror(

@@ -95,8 +95,8 @@ print(
 )
 
 # %% [markdown]
-# Equivariance is also a good test. An attention to which nobody gave positions, and which knows an order all the same,
-# is broken: it has mixed up two axes, say.
+# Equivariance is also a good test. If an attention without positions depends on the order of its tokens, it is broken:
+# it may have mixed up two axes.
 #
 # ### Exercise `knows_no_order` (write the property that kills this bug, ★★☆, 8 min)
 #
@@ -682,7 +682,7 @@ print(
 )
 
 # %% [markdown]
-# A scheme that depends on distances alone treats *known* distances alike everywhere. About distances that it never met it promises nothing.
+# A scheme that depends on distances alone treats *known* distances alike everywhere. It need not work at distances that were never trained.
 #
 # | what is often said | what the cells above show |
 # |---|---|
@@ -697,6 +697,6 @@ print(
 # - Learned rows and sinusoids are added to tokens and say *where*; biases are added to logits, RoPE turns queries and keys, and both say *how far apart*.
 # - Sinusoids turn with the slot, so their dot products depend on the distance alone; after $W_q$ and $W_k$ they need not.
 # - RoPE turns queries and keys after the projections, so every logit depends on the distance alone; its backward is the turn back.
-# - No error beyond the trained length is no promise: only distances that were trained have been learned.
+# - A scheme that runs beyond the trained length need not work there: only distances that were trained have been learned.
 #
 # To read: Su et al. (2021), sections 3.1 to 3.3; Press et al. (2022), section 3. Next: [08, the block](08_block.ipynb), what stands around attention.

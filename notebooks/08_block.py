@@ -239,7 +239,7 @@ show_figure(
 #
 # </details>
 #
-# $\hat x$ can only move along the circle, so the gradient asks for nothing else. And the same $\delta x$ turns a token that is ten times
+# $\hat x$ can only move along the circle, so the gradient has no other direction. And the same $\delta x$ turns a token that is ten times
 # as long only a tenth as far. Three consequences that need no second derivation, and make good tests:
 
 # %%

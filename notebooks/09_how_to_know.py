@@ -461,7 +461,7 @@ print("no gradient check sees", *np.array(list(BUGS))[~caught[of_gradients].any(
 # passes every gradient check, since these ask whether this backward belongs to *this* forward. No single test is good; together they are.
 #
 # The library's tests are judged the same way: one change at a time is made to every line of its ops
-# ([results](../benchmarks/results/mutants.md)), and each that survives asks for a new test.
+# ([results](../benchmarks/results/mutants.md)), and each change that passes all tests shows that one is missing.
 #
 # ## The instruments of the library
 #

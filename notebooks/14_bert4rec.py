@@ -4,7 +4,7 @@
 # A history is complete when you train on it: what came before an item is there, and what came after it as well. SASRec looks back only.
 # **What changes when a model may look both ways?**
 #
-# One thing must: what it is asked. In this chapter you take the causal mask away, see why the next item can no longer be the question, hide
+# One thing must: the question that it is asked. In this chapter you take the causal mask away, see why the next item can no longer be the question, hide
 # items instead, and measure what that gains and costs.
 #
 # **You need**: leaks and their test on noise ([05](05_masks.ipynb)), softmax's backward ([04](04_attention_backward.ipynb)), the block
@@ -255,7 +255,7 @@ for name, given in (("[MASK]", inputs), ("one kept", kept), ("one stands elsewhe
 # <details><summary>Answer</summary>
 #
 # As output, all items: each was a candidate at every target position. As input, only the visible ones: at a hidden position the embedding of [MASK] was
-# read. A hidden item has no part in the states that answer for it; that it has none is what the property above asks.
+# read. A hidden item has no part in the states that answer for it; the property above tests this.
 #
 # </details>
 #

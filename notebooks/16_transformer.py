@@ -98,7 +98,7 @@ show_arrays(k=k, v=v, s=s, p=p, out=out)
 #
 # ### Its backward
 #
-# Given $dout$, attention's backward returns $dq$, $dk$ and $dv$, and does not ask of which tokens they were made. So only the ends are new. `x` was read once, `memory` twice.
+# Given $dout$, attention's backward returns $dq$, $dk$ and $dv$, whichever tokens they were made from. So only the ends are new. `x` was read once, `memory` twice.
 #
 # ### Exercise `my_cross_attention_backward` (derive the backward, ★★☆, 10 min)
 #
@@ -770,7 +770,7 @@ for c in (0, 2, math.log(0.9 * 12 / 0.1 + 1), 8, 16):
 table("c | loss | smoothed, V = 12", rows)
 
 # %% [markdown]
-# Without smoothing more is always better; with it the best is $c = \ln\big((1 - \varepsilon) V / \varepsilon + 1\big)$, and who is surer pays. The lowest smoothed loss is not 0, but the entropy of the smoothed targets.
+# Without smoothing more is always better; with it the best is $c = \ln\big((1 - \varepsilon) V / \varepsilon + 1\big)$, and a model that is surer pays for it. The lowest smoothed loss is not 0, but the entropy of the smoothed targets.
 #
 # The network above has its norms before each branch and once at the end, and separate tables for sources, targets and scores. The paper's form is
 # `--block-form post --embeddings shared --schedule noam --label-smoothing 0.1`.

@@ -386,7 +386,7 @@ def repaired_benchmark(start):
 check("repaired_benchmark", repaired_benchmark)
 
 # %% [markdown]
-# On a graphics card there is a fourth: a call returns before the work is done, and who does not wait measures nothing ([chapter 21](21_gpu.ipynb)).
+# On a graphics card there is a fourth: a call returns before the work is done, so a benchmark that does not wait measures nothing ([chapter 21](21_gpu.ipynb)).
 #
 # ## Fast, and wrong
 #

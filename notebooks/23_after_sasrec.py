@@ -447,7 +447,7 @@ table("what it brings | HR@3 | ± people | ± seeds", rows, digits=2)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Times bring a quarter of all people, and leaving out softmax loses as much again. Both are about nine times the larger error. (With two seeds a model, the error over seeds is itself rough.) All chose
+# Times raise HR@3 by a quarter of all people, and leaving out softmax loses as much again. Both are about nine times the larger error. (With two seeds a model, the error over seeds is itself rough.) All chose
 # the lower rate; half of it was better for none. Without times, or without softmax, a Markov chain is better.
 #
 # </details>
@@ -523,7 +523,7 @@ show_figure(
 # | without softmax, attention knows how often something happened | the sum does; the norm after it takes that away |
 # | attention ignores noise | 20 clicks with score 0 take half of the weight; under SiLU 40 with $-1.3$ take more |
 # | a causal mask keeps the future out | not its times, if they are in the bias: whoever reads that of the next item is above the optimum |
-# | HSTU is better (or worse) than SASRec | it is several changes: of two, one brings a quarter of all people here; the other loses as much in 7 epochs, and much less in 35 |
+# | HSTU is better (or worse) than SASRec | it is several changes: of two, one raises HR@3 by a quarter of all people here; the other loses as much in 7 epochs, and much less in 35 |
 #
 # ## In five lines
 #

@@ -40,7 +40,7 @@ def test_a_heading_is_a_slide_with_its_formulas_pictures_and_results(shown):
 def test_long_prose_and_long_code_are_in_the_notes(shown):
     first = next(one for one in sections(shown) if "Where does this number come from" in one)
     on_slide, notes = first.split("<aside>")[0], first.split("<aside>")[1]
-    assert on_slide.endswith("with the gradient's promise.</p>")
+    assert on_slide.endswith("with the gradient.</p>")
     assert "the numbers that it is made of light up" not in on_slide
     assert "By the end of the chapter you can derive every line" in notes
     assert "def loss_from" in shown
