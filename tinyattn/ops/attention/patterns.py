@@ -30,7 +30,7 @@ class Pattern:
                 raise ValueError(f"{type(self).__name__}: {name} is {getattr(self, name)}, expected at least {least}")
 
     def bounds(self) -> dict[str, int]:
-        """The least that a size may be."""
+        """The least value of each size."""
         return {}
 
     def sees(self, i: Array, j: Array, n: int) -> Array:

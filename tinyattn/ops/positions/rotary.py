@@ -27,7 +27,7 @@ def rotary(x: Array, cos: Array, sin: Array) -> Array:
     """
     expect("...nd", x=x)
     expect_onto(_half("rotary", x), x.dtype, like=x, cos=cos, sin=sin)
-    return _turned(x, cos, sin)
+    return _rotated(x, cos, sin)
 
 
 def rotary_backward(dy: Array, cos: Array, sin: Array) -> Array:
@@ -38,7 +38,7 @@ def rotary_backward(dy: Array, cos: Array, sin: Array) -> Array:
     """
     expect("...nd", dy=dy)
     expect_onto(_half("rotary_backward", dy), dy.dtype, like=dy, cos=cos, sin=sin)
-    return _turned(dy, cos, -sin)
+    return _rotated(dy, cos, -sin)
 
 
 def rotary_tables(
@@ -63,7 +63,7 @@ def rotary_tables(
     return xp.cos(angle).astype(dtype), xp.sin(angle).astype(dtype)
 
 
-def _turned(x: Array, cos: Array, sin: Array) -> Array:
+def _rotated(x: Array, cos: Array, sin: Array) -> Array:
     even, odd = x[..., 0::2], x[..., 1::2]
     y = get_xp(x).empty(x.shape, dtype=x.dtype)
     y[..., 0::2] = cos * even - sin * odd

@@ -77,7 +77,7 @@ def gru_backward(
     first = xp.zeros((1, N, H), dtype=h.dtype) if h0 is None else h0.reshape(1, N, H)
     before = xp.concatenate([first, h[:-1]])[:n]                # (n, N, H): the states that were multiplied by U
     to_new = (1 - z) * (1 - new * new)
-    du = xp.empty((n, N, 3, H), dtype=h.dtype)                  # first the factors beside g, in the loop du
+    du = xp.empty((n, N, 3, H), dtype=h.dtype)                  # the factors beside g; after the loop, du
     du[:, :, 0] = to_new * recalled * (r * (1 - r))
     du[:, :, 1] = (before - new) * (z * (1 - z))
     du[:, :, 2] = to_new * r

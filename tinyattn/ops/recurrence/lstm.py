@@ -79,7 +79,7 @@ def lstm_backward(
     forgets = columns == 4 * H
     tanh_c = xp.tanh(c)
     shown = o * (1 - tanh_c * tanh_c)
-    du = xp.empty((n, N, columns // H, H), dtype=h.dtype)       # first the factors beside k and s, in the loop du
+    du = xp.empty((n, N, columns // H, H), dtype=h.dtype)       # the factors beside k and s; after the loop, du
     du[:, :, 0] = g * (i * (1 - i))
     du[:, :, -2] = tanh_c * (o * (1 - o))
     du[:, :, -1] = i * (1 - g * g)

@@ -10,7 +10,7 @@ from .time import spans, steps_first, steps_last
 
 ON_HOST = (1 << 14, 1 << 19)       # numbers per step, and per piece, which stays in cache
 ON_DEVICE = (1 << 17, 1 << 30)     # every call is a launch, and nothing stays in cache
-NEAR = 0.1              # below it, φ' by its series, of eleven terms: exact to rounding in float64
+NEAR = 0.1              # for smaller |z|, φ' is a series of eleven terms: exact to rounding in float64
 
 
 class ScanStates(NamedTuple):
@@ -41,7 +41,7 @@ def selective_scan(
     φ(z) = (exp(z) - 1) / z. That is `exact`, the paper's equation 4. Without `exact`, φ is 1, as in the paper's code.
 
     A long sequence is computed in pieces, and a piece as chunks side by side. First each chunk is computed from a state
-    of zeros. From its last states follows the true first state of each chunk, and each is computed again from that.
+    of zeros. The last states give the true first state of each chunk, from which the chunk is computed again.
     Everything but the recurrence is computed for a whole piece at once. All states are kept, and their decays: 2 n N d
     numbers.
 

@@ -34,7 +34,7 @@ def wkv(
     xp, (n, d), N = get_xp(k), k.shape[-2:], math.prod(k.shape[:-2])
     keys, values = k.reshape(N, n, d), v.reshape(N, n, d)
     mean, size = (xp.zeros((N, n, d), dtype=k.dtype) for _ in range(2))
-    before = _nothing("wkv", k, mean0, size0)
+    before = _start("wkv", k, mean0, size0)
     m0, z0 = before
     for span, _, chunks, length in spans(n, N * d, MOST):
         k_, v_, m, z = (side_by_side(a, span, chunks) for a in (keys, values, mean, size))
@@ -68,14 +68,14 @@ def wkv_backward(
         du = Σ_t a_t        dw = Σ_t b_t - (1 - γ_t) Z_t
 
     Both are linear in M and Z, so chunks can be computed side by side. First each chunk is computed from M = Z = 0,
-    with the factors by which M and Z would enter. From these follow the true M and Z at the end of each chunk, and each
-    chunk is computed again from them.
+    together with its factors of M and Z. These give the true M and Z at the end of each chunk, from which the chunk is
+    computed again.
     """
     expect("...nd ...nd ...nd d d ...nd ...nd ...d ...d",
            dy=dy, k=k, v=v, w=w, u=u, mean=mean, size=size, mean0=mean0, size0=size0)  # fmt: skip
     xp, (n, d), N, shape = get_xp(k), k.shape[-2:], math.prod(k.shape[:-2]), k.shape
     dy, k, v, mean, size = (x.reshape(N, n, d) for x in (dy, k, v, mean, size))
-    m, z = _before(_nothing("wkv_backward", k, mean0, size0), mean, size)
+    m, z = _before(_start("wkv_backward", k, mean0, size0), mean, size)
     e, rho, gamma = v - m, _sigma(k + u - z), _sigma(k - z + w)
     a = dy * e * rho * (1 - rho)
     keep, bend = 1 - gamma, e * gamma * (1 - gamma)             # b_t = M_t bend_t
@@ -119,7 +119,7 @@ def _of_chunks(steps: list[list[Array]]) -> tuple[Array, Array, Array, Array]:
     return e_M, e_Z, Q, X
 
 
-def _nothing(op: str, k: Array, mean0: Array | None, size0: Array | None) -> tuple[Array, Array]:
+def _start(op: str, k: Array, mean0: Array | None, size0: Array | None) -> tuple[Array, Array]:
     """Mean and size before the first token, (N, 1, d): by default 0 and -inf."""
     if (mean0 is None) != (size0 is None):
         missing, given = ("mean0", "size0") if mean0 is None else ("size0", "mean0")
