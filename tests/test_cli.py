@@ -407,7 +407,7 @@ def test_damaged_runs_are_refused(finished, tmp_path, capsys):
     "said", [["evaluate"], ["recommend", "--items", "s1e1"], ["explain", "--user", "1"], ["show", "--user", "1"]]
 )
 def test_how_data_is_read_goes_with_data(said, finished, capsys):
-    told = "--format, --columns, --k-core: for DATA, which is missing"
+    told = "--format, --columns, --k-core: no DATA was named"
     flags = ["--k-core", "5000", "--columns", "user;item", "--format", "pairs"]
     assert refuses(capsys, [said[0], finished, *said[1:], *flags], told) == ""
 

@@ -54,7 +54,7 @@ def test_a_text_of_ones_own_has_no_such_row(tmp_path, capsys):
     assert main(["train", *SMALL, "--text", str(path), "--out", str(tmp_path / "r")]) == 0
     said = capsys.readouterr().out
     assert "28 characters are tested" in said
-    assert "a character that is to be predicted" in said
+    assert "per hidden character" in said
     assert "grammar" not in said
     assert main(["fill", str(tmp_path / "r"), "the ___ sat", "-k", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()

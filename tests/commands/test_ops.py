@@ -38,7 +38,7 @@ def test_other_functions_train_the_same_model_to_rounding(name, runs, trained):
 def test_a_run_says_whose_code_each_op_was(data, tmp_path, capsys):
     words = ["train", str(data), *SMALL[:-4], "--epochs", "1", "--out"]
     assert main([*words, str(tmp_path / "fast")]) == 0
-    assert "ops: the faster forms; --ops readable computes each as its file says" in capsys.readouterr().out
+    assert "ops: the faster forms; --ops readable computes with the ops as they are read" in capsys.readouterr().out
     assert main([*words, str(tmp_path / "slow"), "--ops", "readable"]) == 0
     assert "ops: the library's readable forms\n" in capsys.readouterr().out
     assert main([*words, str(tmp_path / "own"), "--ops", TEXTBOOK, "--unchecked"]) == 0

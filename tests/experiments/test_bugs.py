@@ -214,8 +214,8 @@ def test_the_findings_are_sentences_about_the_runs_there_are():
     assert findings(results) == (
         "On the default world, of 4 bugs with a wrong gradient, 1 trains to an NDCG@10 no worse than seeds make it, 2 "
         "to a lower one, and 1 diverges or raises. Of those that begin within 15° of the right gradient, the worst "
-        "(softmax: it returns the logarithm of the weights; 5°) costs 67% of it. `tinyattn check` finds 3 of 4, half "
-        "of them within 9 cases; it accepts 1, and reports another convention."
+        "(softmax: it returns the logarithm of the weights; 5°) costs 67% of the NDCG@10. `tinyattn check` finds 3 of "
+        "4, half of them within 9 cases; it accepts 1, and reports another convention."
     )
 
 

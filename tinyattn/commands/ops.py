@@ -44,7 +44,7 @@ class Computing:
     def lines(self) -> list[str]:
         """The origin of each op, as printed lines."""
         if self.ops == FAST:
-            slower = f"--ops {READABLE} computes each as its file says, and takes longer (docs/speed.md)"
+            slower = f"--ops {READABLE} computes with the ops as they are read, and takes longer (docs/speed.md)"
             return [f"ops: the faster forms; {slower}"]
         if not self.substitutes:
             return ["ops: the library's readable forms"]

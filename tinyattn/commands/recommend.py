@@ -183,7 +183,7 @@ def _numbers_of(data: Interactions, model: Any, unknown: str) -> np.ndarray:
             model.popularity()                                                  # raises if the model has none
         answer = "and get the most popular items " * (not model.by_user)
         counts += f", and {lost:,} of {data.n_users:,} users have no other, {answer}".rstrip(", ")
-    print(f"note: {counts} (--unknown refuse ends here)", file=sys.stderr)
+    print(f"note: {counts} (with --unknown refuse this is an error)", file=sys.stderr)
     return numbers
 
 

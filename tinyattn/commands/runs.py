@@ -115,7 +115,7 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
 def _refuse_reading_nothing(options: argparse.Namespace) -> None:
     flags = reading_flags(options)
     if flags and not options.data:
-        raise ValueError(f"{flags}: for DATA, which is missing: the data of a run is read as in its training")
+        raise ValueError(f"{flags}: no DATA was named, and the data of a run is read as in its training")
 
 
 def listed(items: str) -> list[str]:

@@ -157,7 +157,7 @@ def _number(value: float, digits: int) -> str:
 
 def print_distances(distances: dict[str, dict[str, float]]) -> None:
     """Print the result of `distances_by_head`, a line for each block."""
-    heading = "how far heads look, in pixels, their mean, and that of a head that looks at all patches alike"
+    heading = "mean attention distance of each head, in pixels, and that of uniform attention"
     print_rows(heading, distances, digits=2)                # blocks may differ in heads
     print()
 

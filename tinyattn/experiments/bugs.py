@@ -268,7 +268,7 @@ def _most_costly(by_bug: ByBug) -> str:
     turned = angle(by_bug[kind, name][1])
     return (
         f"Of those that begin within {SMALL:g}° of the right gradient, the worst ({kind}: {BUGS[kind, name].says}; "
-        f"{turned:.0f}°) costs {result.cost:.0%} of it."
+        f"{turned:.0f}°) costs {result.cost:.0%} of the NDCG@10."
     )
 
 

@@ -16,7 +16,7 @@ class OfImages(InTenths):
     """The share of the test images whose label a model predicts."""
 
     does, queried_by, sources = "classifies images", "classify", ImageSource
-    heading, starts_from = "tested images, called by their label", BEiT
+    heading, starts_from = "test images classified correctly", BEiT
 
     def add_data(self, command: Any) -> None:
         group = add_images(command, "and labels (N,)")
@@ -65,7 +65,7 @@ class OfHiddenPatches(InTenths):
     """The share of hidden patches whose visual word a model predicts."""
 
     does, queried_by, sources = "predicts hidden patches of images, so that a vit can start from it", "", ImageSource
-    heading = "hidden patches of tested images, called by their word"
+    heading = "hidden patches of test images whose word is predicted correctly"
 
     def add_data(self, command: Any) -> None:
         add_images(command, "labels may be missing")

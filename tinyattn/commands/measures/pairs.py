@@ -13,7 +13,7 @@ class OfPairs(InTenths):
     """The share of unseen strings that a model translates exactly."""
 
     does, queried_by, sources = "writes strings", "translate", PairSource
-    heading = "tested strings, written from their sources alone"
+    heading = "test strings, generated from their sources"
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")

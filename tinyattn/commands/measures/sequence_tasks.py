@@ -13,7 +13,7 @@ class OfSequenceTasks(InTenths):
     """The share of right answers on unseen sequences."""
 
     does, queried_by, sources = "answers questions about sequences", "", SequenceTaskSource
-    heading = "answers about tested sequences; those of the row `longer` have twice as many tokens"
+    heading = "answers on test sequences; those of the row `longer` have twice as many tokens"
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")

@@ -17,7 +17,7 @@ class OfText(InTenths):
     """The loss per character of unseen text; each token is predicted from those before it."""
 
     does, queried_by, sources = "continues texts", "generate", TextSource
-    heading, loss_unit = "the loss on the tested text, a character", "nats a token"
+    heading, loss_unit = "loss on the test text, per character", "nats a token"
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")
@@ -36,7 +36,7 @@ class OfMaskedText(OfText):
     """The loss on hidden tokens of unseen text, predicted from both sides."""
 
     does, queried_by = "fills gaps in texts", "fill"
-    heading = "the loss on the test part, a character that is to be predicted"
+    heading = "loss on the test part, per hidden character"
 
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
         """Adds the loss of the grammar itself on the same tokens, where it is known: the best possible loss."""
@@ -51,7 +51,7 @@ class OfLabelledTexts(InTenths):
     """The share of unseen texts whose label a model predicts, and the mean of the labels' F1."""
 
     does, queried_by, sources = "classifies texts", "classify", LabelledSource
-    heading, starts_from = "tested texts, called by their label", Encoder
+    heading, starts_from = "test texts classified correctly", Encoder
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")
