@@ -136,7 +136,7 @@ def test_damaged_moments_are_refused_by_name(tmp_path):
     model = SASRec(**SMALL, maxlen=6).fit(GROWN, progress=False)
     run.write_results(model, {})
     (tmp_path / "config.json").write_text('{"parameters": {}, "data": {}}')
-    assert run.open_to_go_on(SASRec).moments is not None
+    assert run.open_to_continue(SASRec).moments is not None
     _, arrays = read_arrays(run.moments, "moments")
     arrays = dict(arrays.items())
     damages = {
@@ -148,7 +148,7 @@ def test_damaged_moments_are_refused_by_name(tmp_path):
     for says, damaged in damages.items():
         write_arrays(run.moments, "moments", {}, damaged)
         with pytest.raises(FileError, match=f"{says}.*: remove it, and Adam begins afresh"):
-            run.open_to_go_on(SASRec)
+            run.open_to_continue(SASRec)
 
 
 @pytest.mark.slow(10)

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"agreement of {one} and {other}: {shown}")
     if not effects[LEFT_OUT].any():
         print("no item changes the score: leaving out any of them has no effect")
-    remark = model.network.weights_are if isinstance(model, NeuralRecommender) else ""      # "" for shares of items
+    remark = model.network.weights_remark if isinstance(model, NeuralRecommender) else ""      # "" for shares of items
     about = textwrap.fill(f"In model {model.name} the weights are {remark}.", 118) + "\n" if remark else ""
     notes = NOTES | {ATTENTION: NOTES[ATTENTION] + about}
     shown = "".join(notes[name] for name in effects) + (AGREEMENT if agreements else "")

@@ -393,7 +393,7 @@ def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[s
         conflict = f"{path} is of another grid{_difference(_flat(written), _flat(expected))}"
         raise FileError(f"{conflict}: remove it, or give another --out")
     if isinstance(run.get("settings"), dict):                # older versions do not write the defaults
-        now, then = make_model(row, seed).identity(), MODELS[row.model].identity_today(run["settings"])
+        now, then = make_model(row, seed).identity(), MODELS[row.model].upgrade_identity(run["settings"])
         if now != then:
             conflict = f"{path} was made with other defaults{_difference(then, now)}"
             raise FileError(f"{conflict}: remove it, or give another --out")

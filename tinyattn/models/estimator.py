@@ -74,7 +74,7 @@ class Estimator:
         return {name: value for name, value in values.items() if value is not None}   # None: the chosen parts lack it
 
     @classmethod
-    def identity_today(cls, stored: dict[str, Any]) -> dict[str, Any]:
+    def upgrade_identity(cls, stored: dict[str, Any]) -> dict[str, Any]:
         """The identity that an older version stored, with the defaults of newer options; unchanged if invalid."""
         try:
             return cls(**stored).identity()
@@ -85,7 +85,7 @@ class Estimator:
         """Write the whole model to one .npz file, atomically. Raises ValueError before `fit`."""
         self.fitted()
         known = {f"vocabulary.{what}": getattr(self, what).ids for what in self.vocabularies}
-        content = known | self.known_besides() | self.arrays()
+        content = known | self.other_arrays() | self.arrays()
         write_arrays(Path(path), "model", {"model": self.name, "options": self.identity()}, content)
 
     @classmethod
@@ -130,12 +130,12 @@ class Estimator:
         """The learned arrays, by name."""
         raise NotImplementedError
 
-    def known_besides(self) -> dict[str, np.ndarray]:
+    def other_arrays(self) -> dict[str, np.ndarray]:
         """Arrays that a file keeps but no score depends on, by name."""
         return {}
 
     def restore_besides(self, arrays: Arrays) -> None:
-        """Read back `known_besides`, which files of older versions lack. Raises ValueError for a misshapen one."""
+        """Read back `other_arrays`, which files of older versions lack. Raises ValueError for a misshapen one."""
 
     def digest(self) -> str:
         """A digest of all that was learned."""

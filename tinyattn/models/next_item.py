@@ -45,7 +45,7 @@ class NextItemNetwork(LossOptions):
     causal: ClassVar[bool] = True                       # does each position see only itself and earlier ones?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
     reads_times: ClassVar[bool] = False                 # does it read `Batch.times`?
-    weights_are: ClassVar[str] = ""                     # a remark on `weights` that do not sum to 1
+    weights_remark: ClassVar[str] = ""                     # a remark on `weights` that do not sum to 1
 
     def __post_init__(self) -> None:
         if self.n_items < 1:

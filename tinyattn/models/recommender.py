@@ -140,7 +140,7 @@ class Recommender(Estimator):
             raise ValueError(f"a history is empty, {why}: expected at least one item id")
         return np.concatenate([[-np.inf], self.item_counts])[None]
 
-    def known_besides(self) -> dict[str, np.ndarray]:
+    def other_arrays(self) -> dict[str, np.ndarray]:
         return {} if self.item_counts is None else {"item_counts": self.item_counts}
 
     def restore_besides(self, arrays: Arrays) -> None:

@@ -115,7 +115,7 @@ class RunFolder:
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
         return kind.load(self.model, **where), config
 
-    def open_to_go_on(self, kind: type[Trained], **where: Any) -> Trained:
+    def open_to_continue(self, kind: type[Trained], **where: Any) -> Trained:
         """The model of a finished run, with Adam's moments where the folder has them. Raises as `open`."""
         model: Trained = self.open(kind, **where)[0]
         if self.moments.exists():
@@ -154,7 +154,7 @@ class RunFolder:
         """Raise FileError if the run has another model, other options, evaluation, or data (where `config` has any)."""
         stored, models = self.config(), Estimator.models
         if isinstance(stored.get("model"), str) and stored["model"] in models:
-            stored = stored | {"parameters": models[stored["model"]].identity_today(stored["parameters"])}
+            stored = stored | {"parameters": models[stored["model"]].upgrade_identity(stored["parameters"])}
         old, new = (
             c["parameters"] | _evaluation(c) | {"model": c.get("model"), "ops": c.get("ops", "fast")}
             for c in (stored, config)

@@ -53,7 +53,7 @@ class Trained(Settings, Estimator):
                 workers=self.workers,
                 validate=validate,
                 identity={"model": self.identity(), "data": fingerprint},
-                identity_today=lambda saved: saved | {"model": self.identity_today(saved["model"])},
+                upgrade_identity=lambda saved: saved | {"model": self.upgrade_identity(saved["model"])},
                 **how,
             )
         except DivergedError as error:

@@ -61,12 +61,12 @@ class Around:
 
     def __init__(
         self, state: State, last: int, checkpoint: str | Path | None, identity: dict[str, Any],
-        identity_today: Callable[[Any], Any], progress: bool,
+        upgrade_identity: Callable[[Any], Any], progress: bool,
     ) -> None:  # fmt: skip
         self.state, self.job, self.identity = state, state.learner.ranks, identity
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         if self.checkpoint is not None and self.job.once(self.checkpoint.exists):
-            state.restore(self.checkpoint, last, identity, identity_today)
+            state.restore(self.checkpoint, last, identity, upgrade_identity)
         self._due = math.inf if checkpoint is None or self.job.number else time.monotonic()     # of the next save
         self._unseen = state.here                                # the first step whose loss has not been checked
         shown = None if progress and not self.job.number else True         # None: on a terminal

@@ -27,7 +27,7 @@ def train(
     validate: Callable[[Any], float] | None = None,
     checkpoint: str | Path | None = None,
     identity: dict[str, Any] | None = None,
-    identity_today: Callable[[Any], Any] = lambda stored: stored,
+    upgrade_identity: Callable[[Any], Any] = lambda stored: stored,
     begin: Callable[[Learner], None] | None = None,
     on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
     progress: bool = True,
@@ -48,7 +48,7 @@ def train(
     Checkpoints are saved right after loss and gradient were found finite, and on Ctrl-C; saving takes at most 2 % of
     the time. A run that was stopped and resumed ends with the same bits as one never stopped; on a device, with the
     same numbers up to rounding. A checkpoint is resumed only where its `identity` (JSON) is the same;
-    `identity_today` translates one that an older version wrote.
+    `upgrade_identity` translates one that an older version wrote.
 
     On a device no step waits for a result: parameters, gradient and losses stay there, a batch is sent in one
     transfer, and losses are fetched every fifty steps, at the end of an epoch and before saving.
@@ -68,7 +68,7 @@ def train(
     learner.ranks.agree({"tinyattn": __version__, "numpy": np.__version__} | (identity or {}))
     state = State.new(learner, steps.steps)
     note_idle(state, first, progress)
-    around = Around(state, last, checkpoint, identity or {}, identity_today, progress)
+    around = Around(state, last, checkpoint, identity or {}, upgrade_identity, progress)
     with learner.pool(workers) as pool, around:
         while state.step < last and not _is_over(state, settings.patience, enough):
             looks = around.begin()

@@ -89,7 +89,7 @@ class State:
         path: Path,
         last: int,
         identity: dict[str, Any],
-        identity_today: Callable[[Any], Any] = lambda stored: stored,
+        upgrade_identity: Callable[[Any], Any] = lambda stored: stored,
     ) -> None:
         """Read a checkpoint of a run of `last` steps.
 
@@ -97,7 +97,7 @@ class State:
         """
         meta, saved = self.learner.ranks.once(lambda: self._read(path))
         try:
-            of_checkpoint = identity_today(meta["identity"])
+            of_checkpoint = upgrade_identity(meta["identity"])
         except (KeyError, TypeError, AttributeError):
             of_checkpoint = None
         if of_checkpoint != json.loads(json.dumps(identity)):

@@ -223,7 +223,7 @@ def start_of(options: argparse.Namespace) -> NeuralRecommender:
         if not isinstance(model, NeuralRecommender):
             raise ValueError(f"--start {options.start}: model {model.name} has no steps that others could follow: "
                              "train it on all of the data")  # fmt: skip
-        options.started = RunFolder(options.start).open_to_go_on(type(model))
+        options.started = RunFolder(options.start).open_to_continue(type(model))
     started: NeuralRecommender = options.started
     return started
 

@@ -41,7 +41,7 @@ class NARMCache(NamedTuple):
 class NARMNetwork(SequenceOptions, NextItemNetwork):
     """The pure network: embedding, dropout, GRU, [state; attention over states], dropout, the bilinear decoder."""
 
-    weights_are = (
+    weights_remark = (
         "no shares: no softmax makes them, so they may be below 0 and need not sum to 1. Each is for the state "
         "after the item, and that state has read all earlier items, too"
     )

@@ -230,7 +230,7 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
         return self.last_norm and self.norm_after == self.block.norm and not self.user_embedding
 
     @property
-    def weights_are(self) -> str:  # type: ignore[override]
+    def weights_remark(self) -> str:  # type: ignore[override]
         mechanism = getattr(self.block.mixer, "mechanism", None)
         if mechanism is None or mechanism.sums_to_one:
             return ""
