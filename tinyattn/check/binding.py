@@ -32,7 +32,7 @@ def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, An
 def call(f: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """Call f with arguments by name; positional-only ones by position.
 
-    Defaults are not passed: ufuncs refuse some of theirs.
+    Defaults are not passed, since ufuncs refuse some of theirs.
     """
     signature = signature_of(f)
     first = [name for name in _of_kind(signature, Parameter.POSITIONAL_ONLY) if name in arguments]

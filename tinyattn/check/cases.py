@@ -121,7 +121,7 @@ def seeded_cases(
     wide: bool,
     batch: int = 0,
 ) -> tuple[dict[str, Any], ...]:
-    """`count` cases, drawn once for all properties: copy before a call. Batch 0 begins with the simplest case."""
+    """`count` cases, which all properties share: copy them before a call. Batch 0 begins with the simplest case."""
     drawers = [CaseDrawer.seeded((seed, i), leads, wide) for i in range(batch * count, (batch + 1) * count)]
     if batch == 0:
         drawers[0] = CaseDrawer(lambda options: options[0], leads, wide)

@@ -226,7 +226,7 @@ class Match:
             if contradicted > SLACK * count or (verdict != AGREE and i not in self.wrong):
                 return 0
             if count - missed < enough * count:
-                return 0  # whatever the remaining cases show
+                return 0  # even if all remaining cases agree
             if any(self.verdict(bugs, i, aspect) == CONTRADICT for aspect in range(self.aspect)):
                 return 0  # these bugs contradict the implementation in an earlier aspect
         return agreed

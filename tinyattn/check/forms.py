@@ -51,7 +51,7 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     forms = _forms(op, cases) if any(map(_raised, reasons)) else []
     while any(_raised(outcome) for _, outcome in left):
         outcomes = {form: [outcome for case, outcome in left if form.has(case)] for form in forms}
-        some = [form for form in forms if not all(form.has(case) for case, _ in left)]  # some call must be left to try
+        some = [form for form in forms if not all(form.has(case) for case, _ in left)]  # a case must be left to try
         candidates = [form for form in some if _refused(op, form, left)]
         if not candidates:
             break

@@ -162,7 +162,7 @@ ARRAYS = {(f"numpy.{core}.multiarray", name) for core in ("_core", "core") for n
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes arrays and records of this library only: a message cannot call any other function."""
+    """Makes only arrays and records of this library, so that a message cannot call any other function."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in ARRAYS:

@@ -36,7 +36,7 @@ def mutants_of(formula: Formula, run: Callable[[], Any]) -> list[Mutant]:
     for entry in formula.entries:
         rules = _Rules(formula, entry.__name__, values[entry.__name__])
         every += rules.of_arguments(inspect.signature(entry).parameters)
-    return sorted(every, key=lambda m: m.rank)  # equally plain ones by place
+    return sorted(every, key=lambda m: m.rank)  # equally plain ones stay in order of place
 
 
 def explained(formula: Formula, slips: Iterable[Any], run: Callable[[], Any], same: Callable[[Any], bool]) -> str:

@@ -41,7 +41,7 @@ FEW_ULP = 16  # units in the last place by which two ways of computing the same 
 class Violation(AssertionError):
     """A property does not hold. It has a message and, if known, the values got and expected.
 
-    `gravity` overrides the property's: a wrong dtype breaks the contract, whichever property notices it. `sort` is
+    `gravity` overrides the property's gravity, since a wrong dtype breaks the contract in any property. `sort` is
     "values", "shape", "type" (no array of numbers), "count" (of results), "raised" or "endless" (no return in time).
     """
 

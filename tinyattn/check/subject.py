@@ -25,11 +25,11 @@ _LIBRARY_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).paren
 
 
 class TooLongError(BaseException):
-    """A call did not return in time. A BaseException: `except Exception` in the checked code must not catch it."""
+    """A call did not return in time. It is no Exception, so that `except Exception` in checked code does not catch it."""
 
 
 class MissingError(Exception):
-    """A property needs a function or argument that this implementation lacks: the property is skipped."""
+    """A property needs a function or argument that this implementation lacks, and is skipped."""
 
 
 class NotOfferedError(MissingError):

@@ -1,4 +1,4 @@
-"""Calls of untrusted functions in a separate process, which the kernel isolates.
+"""Calls of untrusted functions, such as answers to exercises, in a separate process that the kernel isolates.
 
 The parent process sends arguments and receives results, as plain numbers and arrays; nothing is unpickled. `Room`
 starts and ends such processes, wire.py has the messages, fence.py the kernel's restrictions, player.py the process.

@@ -65,7 +65,7 @@ class Room:
         self.end()
 
     def start(self) -> "_Watched":
-        """The process's connection; a new one, if there is none. Raises EndedError where it does not start."""
+        """The connection to the process, which is started if there is none. Raises OSError if it cannot be started."""
         if self.peer is None:
             limits = self.limits
             options = {
@@ -130,7 +130,8 @@ class Room:
         assert self.process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self.process.wait(1)
-            return f"its process ended by itself, with exit code {code}" if code >= 0 else f"its process died: {-code}"
+            how = f"ended by itself, with exit code {code}" if code >= 0 else f"died of signal {-code}"
+            return f"its process {how}"
         return "its process closed its connection"
 
 

@@ -13,7 +13,7 @@ from .convention import convention
 
 @dataclass(frozen=True)
 class OtherGradient(Switch):
-    """A gradient that differs where any entry of `where(case)` is True: such calls are left out."""
+    """A gradient that differs if any entry of `where(case)` is True; such calls are left out."""
 
     where: Callable[[Case], Any]
 
