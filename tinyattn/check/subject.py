@@ -25,7 +25,7 @@ _LIBRARY_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).paren
 
 
 class TooLongError(BaseException):
-    """A call did not return in time. It is no Exception, so that `except Exception` in checked code does not catch it."""
+    """A call did not return in time. A BaseException, so that `except Exception` in checked code does not catch it."""
 
 
 class MissingError(Exception):
