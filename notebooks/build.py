@@ -1,15 +1,17 @@
 """Builds each notebooks/NN_name.ipynb from NN_name.py: unsolved, executed, and the same bytes on every build.
 
     python notebooks/build.py            all chapters
-    python notebooks/build.py 2 5        these
-    python notebooks/build.py --check    write nothing, name what is stale, exit 1 if anything is
+    python notebooks/build.py 2 5        chapters 02 and 05
+    python notebooks/build.py --check    write nothing, list stale files, exit with 1 if there are any
 
 The pictures that a chapter shows are written to figures/ as well. Needs `pip install -e ".[dev]"`.
 
-What is stale is judged so that another machine gives no false alarm, and an edit without a build never passes:
-cells must be those of the source, exactly; outputs those of running it now, their words exactly and a number with a
-point within one of its last digit; pictures mark by mark or pixel by pixel, up to what rounding moves, where
-matplotlib is the version that drew them; a page of tinyattn.show.views by its data, number by number, and the rest of it as words.
+`--check` finds every edit without a build, and gives no false alarm on another machine. It compares:
+
+- cells exactly;
+- outputs with those of running the source now: words exactly, numbers with a point to one of their last digit;
+- pictures mark by mark or pixel by pixel, up to rounding, if matplotlib is the version that drew them;
+- pages of tinyattn.show.views by their data, number by number, and all else on them as words.
 """
 
 import argparse
@@ -41,19 +43,19 @@ FIGURES = ROOT / "figures"
 SECONDS = 120  # for one cell
 FORMS = {"image/svg+xml": "svg", "image/png": "png"}
 IMAGE = re.compile(r"(?<=data:image/png;base64,)[^\"]*")
-NAMED = re.compile(r"[\"#][a-z][0-9a-f]{10}\b")  # names of marks and clips: hashes of what they are
-MOVED = 0.002  # mean difference of pixels, of 1, that rounding may make
-CLOSE = 2e-6  # of the largest number beside it: how far a number of a page may be off
-LEARNED = 0.01  # the same for what a model that was trained on the spot gives
+NAMED = re.compile(r"[\"#][a-z][0-9a-f]{10}\b")  # ids of marks and clips, which are hashes
+MOVED = 0.002  # mean difference of pixels (from 0 to 1) that rounding may cause
+CLOSE = 2e-6  # tolerance for a number of a page, relative to the largest number in its list
+LEARNED = 0.01  # relative tolerance for numbers of a model that the cell trains
 DATA = re.compile(r'(<script type="application/json" id="data">)(.*?)(?=</script>)', re.S)
 FRAMED = re.compile(r"(?<=srcdoc=')[^']*")
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
 def executed(chapter: Chapter) -> Any:
-    """The reader's notebook with the outputs of running it from top to end, in an empty folder.
+    """The unsolved notebook, run from top to bottom in an empty folder, with its outputs.
 
-    Raises nbclient's CellExecutionError where a cell raises, RuntimeError where one warns.
+    Raises nbclient's CellExecutionError if a cell raises, RuntimeError if one warns.
     """
     made = execute(notebook(chapter), SECONDS)
     made.metadata = METADATA | {"tinyattn": {"matplotlib": matplotlib.__version__}}
@@ -72,12 +74,12 @@ def pictures(made: Any) -> dict[str, bytes]:
 
 
 def bytes_of(kind: str, shown: str) -> bytes:
-    """A picture's file, from what a notebook holds."""
+    """The bytes of a picture's file, from its entry in a notebook."""
     return base64.b64decode(shown) if kind == "image/png" else shown.encode()
 
 
 def figure_files(chapter: Chapter, made: Any) -> dict[Path, bytes]:
-    """The files in figures/ that belong to a chapter, and what is in them."""
+    """The files in figures/ that belong to a chapter, and their contents."""
     return {
         FIGURES / f"{chapter.number:02}-{name}": shown for name, shown in pictures(made).items()
     }
@@ -88,7 +90,7 @@ def notebook_file(chapter: Chapter) -> Path:
 
 
 def committed(chapter: Chapter) -> Any | None:
-    """The chapter's notebook as it stands; None where there is none, or a merge left what is none."""
+    """The chapter's notebook in its file; None if there is no file, or if a merge has broken it."""
     try:
         return nbformat.read(notebook_file(chapter), nbformat.NO_CONVERT)
     except (FileNotFoundError, NotJSONError):
@@ -104,7 +106,7 @@ def build(chapter: Chapter) -> None:
 
 
 def stale(chapter: Chapter) -> list[str]:
-    """What of a chapter's committed files is not what its source gives, a sentence each."""
+    """A sentence for each difference between a chapter's committed files and what its source gives now."""
     path, there = notebook_file(chapter), committed(chapter)
     if there is None:
         return [f"{path.name} {'is no notebook' if path.exists() else 'has not been built'}"]
@@ -132,7 +134,7 @@ def _sources(made: Any) -> list[tuple[Any, ...]]:
 
 
 def difference(old: list[Any], new: list[Any], same_drawer: bool) -> str:
-    """In what two cells' outputs differ, or ""."""
+    """The difference between the outputs of two cells, or ""."""
     if len(old) != len(new):
         return f"{len(new)} outputs, not {len(old)}"
     for a, b in zip(old, new, strict=True):
@@ -155,19 +157,19 @@ def difference(old: list[Any], new: list[Any], same_drawer: bool) -> str:
 
 
 def same_text(a: str, b: str) -> bool:
-    """The same words, and the same numbers up to one of the last digit that is printed, if there is a point."""
+    """Whether words are equal, and numbers too; numbers with a point may differ by one of their last digit."""
     words = [" ".join(NUMBER.sub(" # ", text).split()) for text in (a, b)]
     numbers = [NUMBER.findall(text) for text in (a, b)]
     return words[0] == words[1] and all(_near(x, y) for x, y in zip(*numbers, strict=True))
 
 
 def unframed(text: str) -> str:
-    """HTML with the pages of its frames as they are on their own."""
+    """The HTML with the pages in its frames unescaped."""
     return FRAMED.sub(lambda found: html.unescape(found[0]), text)
 
 
 def page_difference(a: str, b: str) -> str:
-    """In what two pages of tinyattn.show.views differ, or "": data as numbers, all else as words."""
+    """The difference between two pages of tinyattn.show.views, or "": of data as numbers, of all else as words."""
     if not same_text(DATA.sub(r"\1", a), DATA.sub(r"\1", b)):
         return "its script, its style or its words"
     for one, two in zip(DATA.findall(a), DATA.findall(b), strict=True):
@@ -177,7 +179,7 @@ def page_difference(a: str, b: str) -> str:
 
 
 def data_difference(a: Any, b: Any, where: str = "data", largest: float = 0.0) -> str:
-    """Where two trees of JSON differ, or ""; `largest` is the size of the largest number of the list that has them."""
+    """The first difference between two JSON trees, or "". `largest` is the largest size of a number in their list."""
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         if a.keys() == {"f4"}:  # float32, packed
             one, two = (np.frombuffer(base64.b64decode(x["f4"]), dtype="<f4") for x in (a, b))
@@ -216,19 +218,19 @@ def _near(x: str, y: str) -> bool:
 
 
 def _last_digit(x: str) -> float:
-    """What one of the last printed digit is worth: 0.01 in 3.14, 1e-6 in 1.2e-5."""
+    """The value of 1 at the last printed digit: 0.01 for 3.14, 1e-6 for 1.2e-5."""
     mantissa, _, exponent = x.lower().partition("e")
     return 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
 def same_picture(a: str, b: str) -> bool:
-    """Two PNGs in base64, up to the few pixels at an edge that another rounding moves."""
+    """Whether two PNGs in base64 are equal, up to a few pixels at edges, which rounding may move."""
     one, two = (matplotlib.image.imread(io.BytesIO(base64.b64decode(x))) for x in (a, b))
     return one.shape == two.shape and float(np.mean(np.abs(one - two))) <= MOVED
 
 
 def same_drawing(a: str, b: str) -> bool:
-    """Two SVGs: the same marks, each within a point; the images in them pixel by pixel."""
+    """Whether two SVGs have the same marks, each within a point, and the same images, by `same_picture`."""
     images = [IMAGE.findall(text) for text in (a, b)]
     a, b = (NAMED.sub("", IMAGE.sub("", text)) for text in (a, b))
     places = [np.array(NUMBER.findall(text), float) for text in (a, b)]

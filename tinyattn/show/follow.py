@@ -52,7 +52,7 @@ class Moved(NamedTuple):
 
 
 class Followed:
-    """Stages from the loss back to w, and intermediates that w moves. ∂L/∂w: `traced`, `measured` by differences."""
+    """`stages` from the loss back to w; `moved`, the intermediates that depend on w; ∂L/∂w, `traced` and `measured`."""
 
     def __init__(
         self, name: str, index: tuple[int, ...], h: float, traced: float, measured: float, slack: float, noise: float,

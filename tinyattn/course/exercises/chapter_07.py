@@ -137,7 +137,7 @@ def _over_itself(x: Any, cos: Any, sin: Any) -> Any:
 
 
 def _tables_by_tile(x: Any, cos: Any, sin: Any) -> Any:
-    """Tiles cos and sin. Right is to repeat each angle for both features of its pair."""
+    """Tiles cos and sin, while each angle should be repeated for both features of its pair."""
     partner = np.stack([-x[..., 1::2], x[..., 0::2]], axis=-1).reshape(x.shape)
     return x * np.tile(cos, 2) + partner * np.tile(sin, 2)
 

@@ -14,7 +14,7 @@ PROSE = Prose(8)
 
 
 def _stream_std(blocks: int) -> float:
-    """The standard deviation of a standard normal stream to which two branches a block each add another one."""
+    """The standard deviation of the sum of a standard normal stream and two more for each block."""
     x = np.random.default_rng(0).standard_normal((1 + 2 * blocks, 20_000))
     return float(np.std(np.sum(x, axis=0)))
 

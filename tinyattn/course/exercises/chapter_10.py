@@ -78,7 +78,7 @@ def _step_of_adam(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _small_gradients() -> list[dict[str, Any]]:
-    """A gradient of 0, and one of 0.001: ε makes no difference to it outside the root, but does inside."""
+    """A gradient of 0, and one of 0.001, for which ε matters inside the root, but not outside."""
     zero = np.zeros(2)
     rest = {"w": np.ones(2), "m": zero, "v": zero, "t": 1, "lr": 0.01, "beta1": 0.9, "beta2": 0.98}
     return [rest | {"g": zero}, rest | {"g": np.array([1e-3, -1e-3])}]

@@ -16,7 +16,7 @@ from ..exercise import RIGHT, WRONG, Grade
 from .calling import ALWAYS_NONE, ask_property, no_function
 
 RUNS = 5                # calls with each implementation, as a property may draw random inputs
-FEW = 30                # the most numbers of a call's arguments that are shown; of more only shapes are shown
+FEW = 30                # arguments of a call are shown if they have at most this many numbers, else their shapes
 REJECTS = "It returned False. Is the statement true of this function? Compare by hand on the inputs below."
 DIFFERS = "Which number differs on these inputs, or with these sizes? Should it?"
 ROUNDING = "If the statement is right on paper, it may hold up to rounding only: np.allclose compares that way."

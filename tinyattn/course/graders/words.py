@@ -12,7 +12,7 @@ from ...check.trial import show_case
 
 MANY = 60               # larger arrays are shown by their shape and their first wrong entry
 _HERE = str(Path(__file__).parent)
-# Verbs: only before one of them is `softmax` or `attention` the function's name, and not a common noun.
+# `softmax` and `attention` are common nouns, too. Before one of these verbs they are the function's name.
 _SUBJECT = r"(?= (raise[sd]|return(s|ed)|leaves|does not|computes|is right|makes|has|takes|asks|give)\b)"
 
 

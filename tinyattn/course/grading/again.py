@@ -1,4 +1,4 @@
-"""Call a right property, or checker of gradients, again in random order, in which an answer that counts calls fails."""
+"""Call a right property or gradient checker again, in random order: an answer that only counts its calls fails."""
 
 import math
 from typing import Any

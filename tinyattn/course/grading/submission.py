@@ -91,7 +91,7 @@ class Source:
         return next((why for text, why in self.unread if re.search(rf"\b{name}\b", text)), "")
 
     def _needed(self, answer: ast.expr, end: int) -> list[ast.stmt]:
-        """The statements before `end` that an expression needs. A call such as plt.plot() does not change plt."""
+        """The statements before `end` that an expression needs. A module's functions do not count as changing it."""
         imports = [s for s in self.statements if isinstance(s, ast.Import | ast.ImportFrom)]
         modules = set[str]().union(*(_uses(s).bound for s in imports))
         late, before = set[str](), None
