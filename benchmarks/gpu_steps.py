@@ -3,23 +3,43 @@
     python benchmarks/gpu_steps.py                     on a CUDA device, with CuPy, numba-cuda and PyTorch; ten minutes
     python benchmarks/gpu_steps.py --device strict     on the double: that the script works, before a card is at hand
 
-(1) Steps of SASRec in each form, three times each: are parameters and losses those of steps computed call by call
-without kernels, and the same to the bit when repeated? (2) Seconds a step of each form that agrees, and of PyTorch
-(eager with nn.MultiheadAttention, with scaled_dot_product_attention, torch.compile; float32, with and without TF32), in
-turns in one process. Here products are float32 without TF32. On the double it counts the calls of a step.
+(1) Each kernel in its own process, as an address that no array has ends CUDA for its process: are its numbers those of
+the readable form, the same bits three times, the same when launched from a record whose inputs have changed? Is there
+float64 in its float32 code? What does it cost? One that fails is named, and the others go on. (2) Steps of SASRec in
+each form, three times each: are parameters and losses those of steps computed call by call without kernels, and the
+same to the bit when repeated? (3) Seconds a step of each form that agrees, and of PyTorch (eager with
+nn.MultiheadAttention, with scaled_dot_product_attention, torch.compile; float32, with and without TF32), in turns in
+one process. Here products are float32 without TF32. On the double it counts the calls of a step.
+
+What the simulator of kernels hides, and where it would show:
+
+    threads that race, a wait that some skip     three repeats, a time limit for each process; by hand,
+                                                 compute-sanitizer --tool racecheck python THIS --kernel bce
+    rows longer than a block, odd widths         WIDTHS; blocks have 128 threads, and at most 4 KB of shared memory
+    places beyond 2³¹                            `beyond`: dropout of 2³¹ + 10 numbers, where 40 GB are free
+    float64 where a Python number meets float32  the compiled code is read (`runs` and `join` add in float64 on purpose)
+    a product and a sum in one rounding          "off" allows for it: several calls would have other bits
+    another stream than CuPy's; memory that is   the record, launched on other inputs, after other arrays have come
+    freed while a record reads it                and gone
+    compilation inside a recording               the record: what its first call compiles, the second finds
+    more than 4 KB of arguments                  the whole step: its `add` has LEAVES arrays a launch
+    what numba does before each launch           "kernels" beside "recorded, with kernels"
 
 Writes benchmarks/results/gpu_steps_CARD.json, a file for each card. Where a form holds there, a person adds the card to
 `PROVEN` of `training/recording.py` or `fast/kernels.py`; a test compares the two. Exit code 1 where a form does not.
 """
 
 import argparse
+import json
 import re
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 if __package__ is None:
@@ -30,13 +50,23 @@ import numpy as np
 from benchmarks.gpu import versions
 from benchmarks.machine import RESULTS, write_result
 from benchmarks.peers import ADAM
-from tests.devices import On
+from tests.devices import On, tree
 from tests.strict import COUNTS, Cublas
 from tinyattn import backend
 from tinyattn.data import Interactions, Sampler
 from tinyattn.fast import kernels
+from tinyattn.forms import readable
+from tinyattn.layers.dropout_mask import add_dropped, dropped_backward
+from tinyattn.layers.feed_forward import feed_forward, feed_forward_backward
+from tinyattn.layers.mechanisms import Full
+from tinyattn.layers.norm import norm, norm_backward
+from tinyattn.layers.rows import table_gradient
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import Learner, Settings, recording
+from tinyattn.models.cross_entropy import smoothed_loss, smoothed_loss_backward
+from tinyattn.models.objectives import bce, bce_backward, gbce, gbce_backward
+from tinyattn.ops import Mask
+from tinyattn.random import MaskKeys
+from tinyattn.training import Learner, Moments, Settings, adam, recording
 
 FORMS = {  # name -> is the step recorded? do kernels compute?
     "call by call": (False, False),
@@ -46,6 +76,9 @@ FORMS = {  # name -> is the step recorded? do kernels compute?
 }
 SIZES = ((128, 50, 50), (512, 256, 50), (128, 128, 200))  # users, width, length
 STEPS, REPEATS, ROUNDS = 12, 3, 5
+WIDTHS = {"gpu": ((64, 50, 50, 3416), (7, 33, 257, 100_003)), "strict": ((3, 2, 3, 7),)}  # SIZES, and items
+WRONG = {"f": 2e-5, "d": 1e-12}  # allowed of the largest number: sums have another order
+LIMIT = 120  # seconds for a kernel
 MOST_OFF = 1e-4  # of the largest parameter, or loss, after STEPS steps of Adam, which turns rounding into steps
 
 
@@ -63,6 +96,172 @@ def trusted(device: str, form: str) -> Iterator[None]:
     finally:
         recording.PROVEN, kernels.PROVEN, recording.cublas = kept
         kernels._is_proven.cache_clear()
+
+
+def parts(xp: Any, size: tuple[int, int, int, int], dtype: str) -> dict[str, tuple[Any, Callable[[], Any]]]:
+    """For each kernel or pair of kernels: an input, which may be changed in place, and a function of everything."""
+    users, length, width, items = size
+    rng = np.random.default_rng(0)
+
+    def there(*shape: int) -> Any:
+        return xp.asarray(rng.standard_normal(shape).astype(dtype))
+
+    def ids(*shape: int) -> Any:
+        some = rng.integers(0, items + 1, shape)
+        return xp.asarray(np.where(rng.random(shape) < 0.3, 0, some))  # padding: a long run of equal ids
+
+    key = xp.asarray(np.array([0xFEDCBA9876543210], np.uint64))
+    rows = xp.asarray(np.arange(users) * 977)
+    x, y, h, E = *(there(users, length, width) for _ in range(3)), there(items + 1, width)
+    gamma, W1, W2 = there(width), there(width, 2 * width), there(2 * width, width)
+    p_norm = {"gamma": gamma, "beta": there(width)}
+    p_ffn = {"inner": {"W": W1, "b": there(2 * width)}, "outer": {"W": W2, "b": gamma}}
+    q = there(users, 2, length, 8)
+    lengths = xp.asarray(rng.integers(0, length + 1, users))
+    batch = SimpleNamespace(
+        weight=xp.asarray((rng.random((users, length)) < 0.7).astype(dtype)), targets=ids(users, length),
+        negatives=ids(users, length), shared=ids(users, 1, 5),
+    )  # fmt: skip
+    everyone = xp.concatenate([batch.targets.reshape(-1), batch.negatives.reshape(-1)])
+    logits = there(users * length, items)
+    one = xp.asarray(np.array([0.9], "f"))
+    state = [there(items).astype("f") for _ in range(2)] + [xp.asarray(rng.random((2, items)).astype("f"))]
+
+    def keys() -> MaskKeys:
+        return MaskKeys(iter([key, key]), rows)
+
+    def normed() -> Any:
+        out, cache = norm(p_norm, x)
+        return out, norm_backward(p_norm, y, cache)
+
+    def dropped() -> Any:
+        out, keep = add_dropped(x, h, 0.2, keys())
+        return out, dropped_backward(y, keep, 0.2)
+
+    def attending(mask: Mask, rate: float) -> Any:
+        out, cache = Full().forward(None, q, q, q, mask, {}, rate, keys())
+        return out, cache.weights, Full().backward(None, q, cache)
+
+    def feeding(activation: str) -> Any:
+        out, cache = feed_forward(p_ffn, x, activation=activation, rate=0.2, rng=keys())
+        return out, feed_forward_backward(p_ffn, y, cache)
+
+    def losing(f: Any, back: Any, **options: Any) -> Any:
+        loss, saved = f(h, E, batch, **options)
+        dh, scored = back(0.7, h, E, batch, saved)
+        return loss, dh, scored.values
+
+    def classes() -> Any:
+        loss, saved = smoothed_loss(logits, everyone[: len(logits)] % items, batch.weight.reshape(-1), 0.1)
+        return loss, smoothed_loss_backward(0.7, saved)
+
+    def updated() -> Any:
+        vector, gradient, m, v = state[0].copy(), state[1], state[2][0].copy(), state[2][1].copy()
+        adam(vector, gradient, Moments(m, v), (one, one), lr=one)
+        return vector, m, v
+
+    return {
+        "adam": (state[1], updated),
+        "norm_backward": (x, normed),
+        "add_dropped": (x, dropped),
+        "attention, causal": (q, lambda: attending(Mask(causal=True), 0.0)),
+        "attention, lengths and dropout": (q, lambda: attending(Mask(causal=True, lengths=lengths), 0.2)),
+        "feed_forward, relu": (x, lambda: feeding("relu")),
+        "feed_forward, gelu": (x, lambda: feeding("gelu")),
+        "feed_forward, gelu-tanh": (x, lambda: feeding("gelu-tanh")),
+        "bce": (h, lambda: losing(bce, bce_backward)),
+        "gbce": (h, lambda: losing(gbce, gbce_backward, n_negatives=5, calibration=0.75)),
+        "cross-entropy": (logits, classes),
+        "sum_rows": (x, lambda: table_gradient(batch.targets, x, E)),
+    }
+
+
+KERNELS = list(parts(np, (2, 2, 2, 3), "f"))
+
+
+def kernel(device: str, name: str) -> dict[str, Any]:
+    """Of one kernel the largest error, whether repeats and a record agree, and seconds beside the readable form's."""
+    xp = backend.module_for(device)
+    row: dict[str, Any] = {"kernel": name, "off": 0.0, "bitwise": True, "recorded": "", "error": ""}
+    with trusted(device, "recorded, with kernels"):
+        for size in WIDTHS[device]:
+            for dtype in "fd" if name != "adam" else "f":
+                compute = parts(xp, size, dtype)[name][1]
+                mine, *others = (arrays(compute()) for _ in range(REPEATS))
+                with readable():
+                    expected = arrays(compute())
+                for i, (a, e) in enumerate(zip(mine, expected, strict=True)):
+                    row["off"] = max(
+                        row["off"], float(np.max(np.abs(a - e)) / max(np.max(np.abs(e)), 1)) / WRONG[dtype]
+                    )
+                    row["bitwise"] &= all(np.array_equal(a, again[i]) for again in others)
+        if device == "gpu":
+            row |= _on_a_card(xp, name)
+    row["holds"] = bool(row["off"] <= 1) and row["bitwise"] and not row["recorded"]
+    return row
+
+
+def _on_a_card(xp: Any, name: str) -> dict[str, Any]:
+    given, compute = parts(xp, WIDTHS["gpu"][0], "f")[name]
+    row: dict[str, Any] = {"seconds": cost("gpu", lambda _: compute())}
+    with readable():
+        row["readable seconds"] = cost("gpu", lambda _: compute())
+    kept: list[Any] = []
+    try:
+        launch = recording.record(lambda: kept.__setitem__(slice(None), [compute()]), xp)
+        given *= 0.5
+        _ = [xp.full(given.shape, 7.0, dtype=given.dtype) for _ in range(20)]  # which would take memory that was freed
+        launch()
+        pairs = zip(arrays(kept), arrays(compute()), strict=True)
+        row["recorded"] = "" if all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in pairs) else "other numbers"
+    except recording.CannotRecordError as why:
+        row["recorded"] = str(why)
+    code = {f: "".join(x.inspect_asm().values()) for f, x in vars(kernels.kernels(np.float32)).items() if x.signatures}
+    row["float64 in"] = [f for f, asm in code.items() if re.search(r"\w\.f64", asm) and f not in ("runs", "join")]
+    if name == "add_dropped" and xp.cuda.runtime.memGetInfo()[0] > 40 << 30:
+        row["beyond 2^31"] = beyond(xp)
+    return row
+
+
+def beyond(xp: Any) -> bool:
+    """Dropout of (2, 2³⁰ + 5) numbers: is the second row what it is alone?"""
+    x, key = xp.ones((2, (1 << 30) + 5), dtype="f"), xp.asarray(np.array([3], np.uint64))
+    rows = xp.asarray(np.arange(2))
+    both = add_dropped(None, x, 0.5, MaskKeys(iter([key]), rows))[0]
+    alone = add_dropped(None, x[1:], 0.5, MaskKeys(iter([key]), rows[1:]))[0]
+    return bool(xp.all(both[1:] == alone))
+
+
+def arrays(x: Any) -> list[np.ndarray]:
+    found: list[np.ndarray] = []
+    tree(lambda a: found.append(backend.to_numpy(a)) if hasattr(a, "dtype") else None, x)
+    return found
+
+
+def kernel_proof(device: str) -> list[dict[str, Any]]:
+    """A row a kernel. On a card each has a process, so that none ends the others."""
+    found = []
+    for name in KERNELS:
+        try:
+            if device == "gpu":
+                command = [sys.executable, __file__, "--kernel", name]
+                ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+                row = json.loads(ran.stdout.splitlines()[-1]) if ran.returncode == 0 else failed(name, ran.stderr)
+            else:
+                row = kernel(device, name)
+        except subprocess.TimeoutExpired:
+            row = failed(name, f"no answer in {LIMIT} seconds: threads that wait for one another?")
+        except Exception as error:  # whatever it is, the others go on
+            row = failed(name, f"{type(error).__name__}: {error}")
+        found.append(row)
+        print(f"{name:32} off {row['off']:.2f} of what is allowed  {'same bits' if row['bitwise'] else 'OTHER BITS'}  "
+              f"{'holds' if row['holds'] else 'DOES NOT HOLD ' + row['recorded'] + row['error']}")  # fmt: skip
+    return found
+
+
+def failed(name: str, why: str) -> dict[str, Any]:
+    last = (why.strip().splitlines() or ["without a word"])[-1]
+    return {"kernel": name, "off": float("inf"), "bitwise": False, "recorded": "", "error": last, "holds": False}
 
 
 def work(users: int, width: int, length: int) -> tuple[SASRecNetwork, Sampler]:
@@ -188,6 +387,7 @@ def torch_steps(size: tuple[int, int, int]) -> dict[str, Callable[[int], Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("gpu", "strict"), default="gpu")
+    parser.add_argument("--kernel", choices=KERNELS, help="this one alone, as a line of JSON")
     parser.add_argument("--commit", help="which commit this is, where the files came without their history")
     options = parser.parse_args()
     try:
@@ -195,10 +395,16 @@ def main() -> int:
     except ValueError as missing:
         print(f"gpu_steps.py: {missing}", file=sys.stderr)
         return 2
+    if options.kernel:
+        print(json.dumps(kernel(options.device, options.kernel)))
+        return 0
     is_real = options.device == "gpu"
     result: dict[str, Any] = {"machine": versions(options.device, options.commit)}
     slug = re.sub(r"[^a-z0-9]+", "_", backend.device_name(options.device).lower()).strip("_")
     path = RESULTS / f"gpu_steps_{slug}.json"
+    if is_real:  # on the double, tests/test_gpu_steps.py, with numba's simulator
+        result["kernels"] = kernel_proof("gpu")
+        write_result(path, result | {"proof": [], "times": []})
     result["proof"] = proof(options.device) if is_real else proof(options.device, (4, 8, 6), 5)
     for row in result["proof"]:
         print(f"{row['form']:24} off {row['off']:.1e}  {'same bits' if row['bitwise'] else 'to rounding'}  "
@@ -211,7 +417,7 @@ def main() -> int:
             print(f"{row['size']!s:18} {name:24} {f'{1e6 * number:,.0f} us' if is_real else f'{number} calls'}")
     if is_real:
         write_result(path, result)
-    return 0 if all(row["holds"] for row in result["proof"]) else 1
+    return 0 if all(row["holds"] for row in [*result["proof"], *result.get("kernels", [])]) else 1
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import gpu_steps
 from benchmarks.machine import RESULTS
+from tests.fast.test_kernels import proven  # noqa: F401  a fixture
 from tests.strict import Cublas
 from tinyattn.fast import kernels
 from tinyattn.training import recording
@@ -39,6 +40,32 @@ def test_a_form_that_differs_or_is_refused_does_not_hold(monkeypatch):
         assert plain["holds"]
         assert not recorded["holds"]
         assert recorded["refused"].startswith(refused)
+
+
+@pytest.mark.filterwarnings("ignore:.*overflow encountered in scalar")  # of a hash, in the simulator's threads
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=() if x == "sum_rows" else pytest.mark.slow(seconds=2)) for x in gpu_steps.KERNELS]
+)
+def test_a_kernel_is_held_to_its_readable_form(name, proven, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(gpu_steps, "REPEATS", 2)
+    row = gpu_steps.kernel("strict", name)
+    assert row["holds"], row
+    assert row["kernel"] == name
+
+
+def test_a_kernel_that_fails_is_named_and_the_others_go_on(monkeypatch, capsys):
+    def kernel(device, name):
+        if name == "norm_backward":
+            raise RuntimeError("an illegal memory access")
+        return gpu_steps.failed(name, "") | {"off": 0.5, "bitwise": name != "bce", "holds": name != "bce"}
+
+    monkeypatch.setattr(gpu_steps, "kernel", kernel)
+    rows = {row["kernel"]: row for row in gpu_steps.kernel_proof("strict")}
+    assert list(rows) == gpu_steps.KERNELS
+    assert [name for name, row in rows.items() if not row["holds"]] == ["norm_backward", "bce"]
+    printed = capsys.readouterr().out.splitlines()
+    assert "DOES NOT HOLD RuntimeError: an illegal memory access" in printed[gpu_steps.KERNELS.index("norm_backward")]
+    assert "OTHER BITS" in printed[gpu_steps.KERNELS.index("bce")]
 
 
 def test_without_a_card_one_sentence_says_so(monkeypatch, capsys):

@@ -23,21 +23,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 # readable form -> faster form. The module of a faster form is imported when it is first called.
 FASTER = {
     "layers.block.Block.forward": "fast.block.fused_pre_block",
+    "layers.dense.dense_backward": "fast.kernels.plain_dense_backward",
+    "layers.dropout_mask.add_dropped": "fast.kernels.add_dropped",
     "layers.dropout_mask.dropout_mask": "fast.kernels.dropout_mask",
+    "layers.feed_forward.feed_forward": "fast.kernels.feed_forward",
     "layers.mechanisms.full.Full.forward": "fast.tiles.full_attention",
     "layers.mechanisms.window.Window.forward": "fast.windows.window",
     "layers.mechanisms.patterned.Patterned.forward": "fast.blocks.patterned",
     "layers.mechanisms.longformer.Longformer.forward": "fast.blocks.longformer",
     "layers.mechanisms.grid_windows.GridWindows.forward": "fast.blocks.grid_windows",
     "layers.mixers.mixer.Mixer.at": "fast.one_query.multi_head_at",
+    "layers.norm.norm": "fast.kernels.norm",
+    "layers.norm.norm_backward": "fast.kernels.norm_backward",
     "layers.rows.table_gradient": "fast.tables.sum_rows",
     "layers.positions.learned.Learned.add_backward": "fast.tables.learned_backward",
+    "models.cross_entropy.smoothed_loss": "fast.kernels.smoothed_loss",
     "models.cross_entropy.table_loss": "fast.classes.table_loss",
     "models.neural.NeuralRecommender._states": "fast.one_history.states",
     "models.next_item.NextItemNetwork.extending": "fast.one_token.items",
+    "models.objectives.bce": "fast.kernels.bce",
+    "models.objectives.first_is_target": "fast.kernels.first_is_target",
     "models.transformers.decoder.DecoderNetwork.extending": "fast.one_token.text",
     "training.adam.adam": "fast.kernels.adam",
     "training.learner.Learner.lazy_tables": "training.lazy.lazy_tables",
+    "tree.add_to": "fast.kernels.add_to",
 }
 
 _READABLE: ContextVar[bool] = ContextVar("readable", default=False)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .backend import Array
+from .forms import replaceable
 
 
 class Rows(NamedTuple):
@@ -52,15 +53,20 @@ def views(vector: Array, tree: Any) -> Any:
     return tree_map(lambda _: next(pieces), tree)
 
 
+@replaceable
 def add_to(total: Any, grads: Any) -> None:
     """total += grads, in place, leaf by leaf, where a leaf of `grads` is an array or the `Rows` of a table."""
+    _add_to(total, grads)
+
+
+def _add_to(total: Any, grads: Any) -> None:
     if isinstance(grads, Rows):
         total[grads.ids] += grads.values                # repeated ids would lose additions
     elif isinstance(grads, dict):
         for key, branch in grads.items():
-            add_to(total[key], branch)
+            _add_to(total[key], branch)
     elif isinstance(grads, list):
         for mine, theirs in zip(total, grads, strict=True):
-            add_to(mine, theirs)
+            _add_to(mine, theirs)
     else:
         total += grads

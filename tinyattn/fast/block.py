@@ -14,6 +14,7 @@ from ..layers.dense import DenseCache
 from ..layers.heads import merge, split
 from ..layers.norm import NormCache
 from ..ops import Mask, dropout, dropout_backward, norm_linear, norm_linear_backward, relu, relu_backward
+from . import kernels
 from .tiles import in_tiles
 
 QKV = ("query", "key", "value")
@@ -43,7 +44,7 @@ def fused_pre_block(
 ) -> Any:  # fmt: skip
     """`Block.forward` of a pre-LN block with LayerNorm, and a sublayer into which the norm can be folded."""
     suits = at is None and block.form == "pre" and type(block.norm) is LayerNorm
-    if not (suits and (block.mixer.is_plain or _is_relu(block))):
+    if not (suits and (block.mixer.is_plain or _is_relu(block))) or kernels.suits(x):       # kernels: fewer calls
         return NotImplemented
     a, norm_1, attention = _normed_mixer(block, p["norm_1"], p["attention"], x, mask, slots)
     keep_1 = dropout_mask(x, x.shape, block.rate, rng)

@@ -3,10 +3,39 @@
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from .. import ops
 from ..backend import Array, get_xp, is_numpy
-from ..ops import sum_rows
+from ..ops.shapes import rows
+from ..tree import Rows
+from . import kernels
+from .kernels_device import SPAN
 
 __all__ = ["learned_backward", "sum_by_slot", "sum_rows"]
+
+MOST_IDS = 1 << 17       # that a kernel sorts: the comparisons grow with their square
+
+
+def sum_rows(ids: Array, dy: Array, E: Array) -> Rows | Array:
+    """`table_gradient`."""
+    found = NotImplemented if is_numpy(get_xp(E)) else _by_kernels(ids, dy, E)
+    return ops.sum_rows(ids, dy, E) if found is NotImplemented else found
+
+
+def _by_kernels(ids: Array, values: Array, E: Array) -> Any:
+    """`sum_rows`, repeatable to the bit: rows are sorted by their ids, and added in this order."""
+    count, d = ids.size, E.shape[-1]
+    if not (kernels.suits(values, E) and 0 < count <= MOST_IDS and values.size == count * d):
+        return NotImplemented
+    xp, blocks = get_xp(E), -(-count // SPAN)
+    dE, room = xp.zeros_like(E), xp.empty(2 * blocks * d + count, dtype=np.float64)
+    parts, order = room[: 2 * blocks * d].reshape(blocks, 2, d), room[2 * blocks * d :].view(np.int64)
+    ids = ids.reshape(-1)
+    kernels.flat("sort", E, count, ids, order)
+    kernels.launch("runs", E, blocks, kernels.sides(d)[0], ids, order, rows(values), parts, dE)
+    kernels.launch("join", E, blocks, kernels.sides(d)[0], ids, order, parts, dE)
+    return dE
 
 
 def learned_backward(position: Any, p: Array, dy: Array, slots: Array) -> Array:

@@ -1,8 +1,9 @@
 """Full attention in tiles: the weights are the only array of n m numbers, and long sequences do not keep them."""
 
+import math
 from typing import Any, NamedTuple
 
-from ..backend import Array
+from ..backend import Array, get_xp, is_numpy
 from ..ops import (
     AttentionCache,
     Mask,
@@ -13,7 +14,10 @@ from ..ops import (
     fused_attention,
     fused_attention_backward,
 )
+from ..ops.shapes import rows, transpose_last
 from ..random import PairMask, pair_mask
+from . import kernels
+from .kernels_device import ALL, ARRAY, CAUSAL
 
 # With this many keys or more, weights are recomputed, not kept; benchmarks/results/long_attention.md has the cost.
 LONG, LONG_WITH_DROPOUT = 2048, 512
@@ -63,11 +67,50 @@ def in_tiles(
     return out, FlashCache(q, k, v, out, L, mask, keep, scale)
 
 
+class WeightsCache(NamedTuple):
+    """What `by_kernels` remembers. Shapes: weights (..., h, n, m), before dropout."""
+
+    q: Array
+    k: Array
+    v: Array
+    weights: Array
+    dropped: Array
+    keep: kernels.HashedMask | None
+    scale: float
+
+    def backward(self, dout: Array) -> tuple[Array, Array, Array]:
+        """-> dq, dk, dv."""
+        dv, dp = transpose_last(self.dropped) @ dout, dout @ transpose_last(self.v)
+        dp = dp if self.keep is None else self.keep.drop(dp)
+        kernels.by_rows("weigh_back", rows(self.weights), dp.dtype.type(self.scale), rows(dp))            # now ds
+        return dp @ self.k, transpose_last(dp) @ self.q, dv
+
+
+def by_kernels(q: Array, k: Array, v: Array, mask: Mask, rate: float, rng: Any) -> Any:
+    """`Full.forward` without terms: products, and a kernel for scale, mask and softmax."""
+    dropping = rng is not None and rate > 0
+    if not (kernels.suits(q, k, v) and 1 < q.ndim <= 4 and (kernels.has_keys(rng) or not dropping)):
+        return NotImplemented
+    scores, scale = q @ transpose_last(k), 1 / math.sqrt(q.shape[-1])
+    s = scores.reshape(*(1,) * (4 - scores.ndim), *scores.shape)
+    allowed = None if mask.only_causal else mask.array(q.shape[-2], k.shape[-2], like=q)
+    kind = CAUSAL if mask.only_causal else ALL if allowed is None else ARRAY
+    allowed = s if allowed is None else allowed.reshape(*(1,) * (4 - allowed.ndim), *allowed.shape)
+    lanes, side = kernels.sides(s.shape[-1])
+    kernels.launch("weigh", s, -(-len(rows(s)) // side), (lanes, side), allowed, kind, s.dtype.type(scale), s)
+    dropped, keep = kernels.add_dropped(None, scores, rate, rng) if dropping else (scores, None)
+    return dropped @ v, WeightsCache(q, k, v, scores, dropped, keep, scale)
+
+
 def full_attention(
     mechanism: Any, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
 ) -> Any:
     """`Full.forward` without terms, and with dropout only for long sequences."""
     dropping = rng is not None and rate > 0
+    if not terms and k.shape[-2] < (LONG_WITH_DROPOUT if dropping else LONG):
+        found = NotImplemented if is_numpy(get_xp(q)) else by_kernels(q, k, v, mask, rate, rng)
+        if found is not NotImplemented:
+            return found
     if terms or (dropping and k.shape[-2] < LONG_WITH_DROPOUT):
         return NotImplemented
     return in_tiles(q, k, v, mask, pair_mask(rng, rate) if dropping else None)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array
+from ..forms import replaceable
 from ..ops import linear, linear_backward
 
 
@@ -32,6 +33,7 @@ def dense(p: Any, x: Array) -> tuple[Array, DenseCache]:
     return linear(x, p["W"], p.get("b")), DenseCache(x)
 
 
+@replaceable
 def dense_backward(p: Any, dy: Array, cache: DenseCache) -> tuple[Array, dict[str, Any]]:
     """-> dx (..., n_in), grads shaped like p."""
     dx, dW, db = linear_backward(dy, cache.x, p["W"])

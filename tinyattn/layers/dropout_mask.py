@@ -4,7 +4,7 @@ from typing import Any
 
 from ..backend import Array
 from ..forms import replaceable
-from ..ops import keep_mask
+from ..ops import dropout, dropout_backward, keep_mask
 
 
 @replaceable
@@ -13,3 +13,27 @@ def dropout_mask(x: Array, shape: tuple[int, ...], rate: float, rng: Any) -> Arr
     if rng is None or rate == 0:
         return None
     return keep_mask(rng, shape, rate, like=x)
+
+
+@replaceable
+def add_dropped(x: Array | None, branch: Array, rate: float, rng: Any) -> tuple[Array, Any]:
+    """y = x + dropout(branch), or dropout(branch) where x is None; and what `dropped_backward` needs, as a mask.
+
+    Shapes: x and branch (...) -> y (...).
+    """
+    keep = dropout_mask(branch, branch.shape, rate, rng)
+    y = dropout(branch, keep, rate)
+    if x is None:
+        return y, keep
+    if keep is None:
+        return x + y, keep
+    y += x                                              # in place: y was made above
+    return y, keep
+
+
+def dropped_backward(dy: Array, keep: Any, rate: float) -> Array:
+    """The gradient of `branch`; that of x is dy. Shapes: dy (...) -> dbranch (...)."""
+    if hasattr(keep, "drop"):                           # of the faster form
+        dbranch: Array = keep.drop(dy)
+        return dbranch
+    return dropout_backward(dy, keep, rate)

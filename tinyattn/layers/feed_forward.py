@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..backend import Array
+from ..forms import replaceable
 from ..ops import (  # noqa: F401  activations are looked up by name
     dropout,
     dropout_backward,
@@ -68,6 +69,7 @@ class FeedForwardCache(NamedTuple):
     outer: DenseCache
 
 
+@replaceable
 def feed_forward(
     p: Any, x: Array, *, activation: str = "relu", rate: float = 0.0, rng: Any = None
 ) -> tuple[Array, FeedForwardCache]:
@@ -82,8 +84,11 @@ def feed_forward(
     return y, FeedForwardCache(inner, u, activation, keep, rate, outer)
 
 
-def feed_forward_backward(p: Any, dy: Array, cache: FeedForwardCache) -> tuple[Array, dict[str, Any]]:
+def feed_forward_backward(p: Any, dy: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
     """-> dx (..., dim), grads shaped like p."""
+    if hasattr(cache, "backward"):                           # of the faster form
+        found: tuple[Array, dict[str, Any]] = cache.backward(p, dy)
+        return found
     f_backward = ACTIVATIONS[cache.activation].backward
     dh, outer = dense_backward(p["outer"], dy, cache.outer)  # y = h W2 + b2
     du = f_backward(dropout_backward(dh, cache.keep, cache.rate), cache.u)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..backend import Array
+from ..forms import replaceable
 from ..ops import layer_norm, layer_norm_backward
 from .rms_norm import RMSNorm
 
@@ -21,12 +22,14 @@ class NormCache(NamedTuple):
     rstd: Array     # (..., 1)
 
 
+@replaceable
 def norm(p: Any, x: Array, *, eps: float = 1e-5) -> tuple[Array, NormCache]:
     """y = x_hat ⊙ γ + β. Shapes: x (..., d) -> y (..., d), cache."""
     y, x_hat, rstd = layer_norm(x, p["gamma"], p["beta"], eps)
     return y, NormCache(x_hat, rstd)
 
 
+@replaceable
 def norm_backward(p: Any, dy: Array, cache: NormCache) -> tuple[Array, dict[str, Any]]:
     """-> dx (..., d), grads shaped like p."""
     dx, dgamma, dbeta = layer_norm_backward(dy, cache.x_hat, cache.rstd, p["gamma"])

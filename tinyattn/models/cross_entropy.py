@@ -20,6 +20,7 @@ class Smoothed:
     )  # fmt: skip
 
 
+@replaceable
 def smoothed_loss(logits: Array, targets: Array, weights: Array, label_smoothing: float) -> tuple[Array, Any]:
     """The weighted mean in nats, and the cache. Shapes: logits (..., V), targets and weights (...)."""
     inputs = logits, targets, weights

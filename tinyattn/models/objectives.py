@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..backend import Array, get_xp
 from ..data import Batch
+from ..forms import replaceable
 from ..layers.rows import table_gradient
 from ..ops import (
     bce_with_logits,
@@ -58,6 +59,7 @@ class ScoredTable(NamedTuple):
         return self.dE
 
 
+@replaceable
 def bce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
     """-log σ(h·E[target]) - log(1 - σ(h·E[negative])), mean over real positions (Kang & McAuley 2018, III-E)."""
     xp = get_xp(h)
@@ -73,6 +75,9 @@ def bce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
 
 def bce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """z = h · e gives dh = dz e and de = dz h; the gradients of h by target and negative are added."""
+    if hasattr(saved, "backward"):                                       # of the faster form
+        gradients: tuple[Array, ScoredRows] = saved.backward(dloss, h, E, batch)
+        return gradients
     ids, e, *inputs = saved
     dz = bce_with_logits_backward(2 * dloss, *inputs)[..., None]          # (2, B, L, 1)
     dh = dz[0] * e[0]
@@ -156,20 +161,34 @@ def gbce(
     z, read = _sampled_scores(h, E, batch)
     if base_rate:
         z -= math.log(n_negatives)
-    xp = get_xp(h)
     beta = 1 - calibration * (1 - min(1.0, n_negatives / max(len(E) - 2, 1)))
-    targets, share = xp.zeros_like(z), xp.ones(1 + n_negatives, dtype=z.dtype)
-    targets[..., 0] = 1
-    share[0] = beta
-    weights = batch.weight.astype(z.dtype)[..., None] * share            # (B, L, 1 + k)
-    total = beta + n_negatives                                           # a position's weights: sums, not means
-    return total * bce_with_logits(z, targets, weights), (total, read, z, targets, weights)
+    loss, scored = first_is_target(z, batch.weight.astype(z.dtype), beta)
+    return loss, (read, scored)
 
 
 def gbce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """The mirror of `gbce`: back through the weighted mean, then through the scores."""
-    total, read, *inputs = saved
-    return _sampled_scores_backward(bce_with_logits_backward(total * dloss, *inputs), h, E, batch, read)
+    read, (backward, inputs) = saved
+    return _sampled_scores_backward(backward(dloss, *inputs), h, E, batch, read)
+
+
+@replaceable
+def first_is_target(z: Array, weight: Array, beta: float) -> tuple[Array, Any]:
+    """-β log σ(z_0) - Σⱼ log(1 - σ(z_j)) over j = 1 .. k, the mean by weight of rows; and (backward, its inputs).
+
+    Shapes: z (..., 1 + k), weight (...) -> a scalar in nats.
+    """
+    xp, k = get_xp(z), z.shape[-1] - 1
+    targets, share = xp.zeros_like(z), xp.ones(1 + k, dtype=z.dtype)
+    targets[..., 0] = 1
+    share[0] = beta
+    weights = weight[..., None] * share                                  # (..., 1 + k)
+    total = beta + k                                                     # a row's weights: sums, not means
+    return total * bce_with_logits(z, targets, weights), (_first_is_target_backward, (total, z, targets, weights))
+
+
+def _first_is_target_backward(dloss: float, total: float, *inputs: Array) -> Array:
+    return bce_with_logits_backward(total * dloss, *inputs)
 
 
 def sampled_softmax(h: Array, E: Array, batch: Batch, **_: Any) -> tuple[Any, Any]:
