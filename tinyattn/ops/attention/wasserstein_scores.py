@@ -9,7 +9,7 @@ from ..shapes import expect, expect_not_negative, row_sum, transpose_last
 def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array, root: bool = False) -> Array:
     """s_ij = -(|μ_i - μ'_j|² + |σ_i - σ'_j|²) / √d.
 
-    In brackets is the square of the 2-Wasserstein distance between two normal distributions with diagonal covariances:
+    The bracket is the square of the 2-Wasserstein distance between two normal distributions with diagonal covariances:
     μ, σ are the mean and the standard deviations of query i, μ', σ' those of key j. With `root` the distance itself is
     taken, as the paper prints it. It satisfies the triangle inequality; its square, which the released code has, does
     not (points 0, 1, 2: 4 > 1 + 1).

@@ -15,7 +15,7 @@ def refine_stoc(
 ) -> tuple[Array, Array, Array]:
     """b_kt = -c (|μ_k - μ_t|² + |σ_k - σ_t|²), with μ = A W_μ, σ = √(ELU(A W_Σ) + 1), c = `scale`, by default 1 / √r.
 
-    In brackets is the square of the 2-Wasserstein distance of two normal distributions, as in STOSA. A row is also
+    The bracket is the square of the 2-Wasserstein distance of two normal distributions, as in STOSA. A row is also
     compared with itself, at a distance of 0, so the diagonal is the largest. With `lags`, A is indexed by lag,
     Ã_kr = A_{k,k-r}. B depends on later tokens where it does in `refine_simp`.
     Shapes: A (..., n, m), W_mu and W_sigma onto (..., m, r), with lags n = m -> B (..., n, n), mean, dev (..., n, r):
