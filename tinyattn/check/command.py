@@ -54,7 +54,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace, chosen: list[str]) -> int:
-    """Print the properties of the kind, or all kinds."""
     if options.kind:
         return _print(options, {options.kind: _properties(options.kind)}, catalogue(chosen))
     rows = {name: {"signature": signature(name), "says": SPECS[name].says} for name in chosen}
@@ -72,7 +71,6 @@ def _contract(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace, targets: list[Target]) -> int:
-    """Check the targets, and print and write their reports."""
     passed = {name: getattr(options, name) for name in OF_TABLES if name not in ("skip", "xfail")}
     passed = {name: value for name, value in passed.items() if value is not None and value is not False}
     refuse_unknown_properties(options.skip, [target.kind for target in targets])

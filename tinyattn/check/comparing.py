@@ -268,8 +268,7 @@ class Match:
 
     def of_plain_forms(self) -> "Match":
         """The match without calls for which right code may return other results: those of forms that this library
-        alone uses, and of queries that may look at nothing.
-        """
+        alone uses, and of queries that may look at nothing."""
         ours: list[Any] = [form for form in other_forms(self.op) if form.ours]
         ours.append(DeadRows(""))
         plain = {i: s for i, s in self.seen.items() if not any(form.has(case_of(self.op, i)) for form in ours)}

@@ -51,8 +51,7 @@ FINGERPRINTS = Path(__file__).parent / "zoo" / "fingerprints.json"
 @dataclass(frozen=True)
 class Diagnosis:
     """The bugs that explain the results. Each entry of `bugs` is a tuple of bugs that cannot be told apart; two entries
-    mean that both bugs are present.
-    """
+    mean that both bugs are present."""
 
     bugs: tuple[tuple[Bug, ...], ...] = ()
     how: str = ""  # found by "numbers", "rule", "failures", or as a "cause" that needs no zoo (causes.py)

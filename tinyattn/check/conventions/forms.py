@@ -52,8 +52,7 @@ def _ties(op: Subject) -> Switch | None:
 
 def _ties_of_hits(op: Subject) -> Switch | None:
     """Three items share a score, and have the mean rank 3. A rank is the least k with a hit. The metric may also rank
-    the smallest score first, which is wrong.
-    """
+    the smallest score first, which is wrong."""
     scores, hit = np.array([3.0, 2, 2, 2, 0]), of_one_user(op)
     first, *tied, last = (sum(hit(scores.copy(), target, k) < 0.5 for k in range(1, 6)) + 1 for target in range(5))
     if {first, last} != {1, 5} or not set(tied) <= {2, 3, 4} or set(tied) == {3}:
