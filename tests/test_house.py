@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "tinyattn"
-FLOORS = ["pages", "backend", "options", "tree", "random", "terminal", "files", "machine", "sandbox", "ranks", "forms"]
+FLOORS = ["pages", "backend", "forms", "options", "tree", "random", "terminal", "files", "machine", "sandbox", "ranks"]
 FLOORS += ["ops", "layers", "data", "evaluation", "training", "models", "fast", "export", "check", "experiments"]
 FLOORS += ["show", "course", "commands", "cli"]
 ENTRANCES = ["__init__", "__main__", "pytest_plugin"]           # import what they like, and nothing imports them

@@ -9,11 +9,12 @@ import math
 from typing import Any, NamedTuple
 
 from ..backend import Array, get_xp
-from ..layers import BlockCache, FeedForward, LayerNorm, dense, dense_backward, dropout_mask
+from ..layers import BlockCache, FeedForward, LayerNorm, dense, dense_backward
 from ..layers.dense import DenseCache
+from ..layers.dropout_mask import add_dropped, dropped_backward
 from ..layers.heads import merge, split
 from ..layers.norm import NormCache
-from ..ops import Mask, dropout, dropout_backward, norm_linear, norm_linear_backward, relu, relu_backward
+from ..ops import Mask, norm_linear, norm_linear_backward, relu, relu_backward
 from . import kernels
 from .tiles import in_tiles
 
@@ -44,24 +45,21 @@ def fused_pre_block(
 ) -> Any:  # fmt: skip
     """`Block.forward` of a pre-LN block with LayerNorm, and a sublayer into which the norm can be folded."""
     suits = at is None and block.form == "pre" and type(block.norm) is LayerNorm
-    if not (suits and (block.mixer.is_plain or _is_relu(block))) or kernels.suits(x):       # kernels: fewer calls
+    if not (suits and (block.mixer.is_plain or _is_relu(block) or kernels.suits(x))):
         return NotImplemented
     a, norm_1, attention = _normed_mixer(block, p["norm_1"], p["attention"], x, mask, slots)
-    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
-    x = x + dropout(a, keep_1, block.rate)
+    x, keep_1 = add_dropped(x, a, block.rate, rng)
     f, norm_2, ffn = _normed_feed_forward(block, p["norm_2"], p["feed_forward"], x)
-    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
-    y = dropout(f, keep_2, block.rate)
-    y += x                                                   # in place: f was made above
+    y, keep_2 = add_dropped(x, f, block.rate, rng)
     return y, FusedBlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
 def fused_pre_block_backward(block: Any, p: Any, dy: Array, cache: FusedBlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `fused_pre_block`. -> dx, grads."""
-    df = dropout_backward(dy, cache.keep_2, block.rate)
+    df = dropped_backward(dy, cache.keep_2, block.rate)
     dx, norm_2, ffn = _normed_feed_forward_backward(block, p["norm_2"], p["feed_forward"], df, cache)
     dx += dy                                                 # y = x + ...
-    da = dropout_backward(dx, cache.keep_1, block.rate)
+    da = dropped_backward(dx, cache.keep_1, block.rate)
     dh, norm_1, attention = _normed_mixer_backward(block, p["norm_1"], p["attention"], da, cache)
     dh += dx                                                 # x = x + ...
     return dh, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
@@ -70,8 +68,8 @@ def fused_pre_block_backward(block: Any, p: Any, dy: Array, cache: FusedBlockCac
 def _normed_mixer(
     block: Any, norm: Any, p: Any, x: Array, mask: Mask | Array | None, slots: Array | None
 ) -> tuple[Array, Any, Any]:
-    """attention(LN(x)); the norm is folded into the projections of full attention."""
-    if not block.mixer.is_plain:
+    """attention(LN(x)); the norm is folded into the projections of full attention. Kernels make fewer calls apart."""
+    if not block.mixer.is_plain or kernels.suits(x):
         h, normed = block.norm.forward(norm, x)
         a, attention = block.mixer.forward(p, h, mask=mask, slots=slots)
         return a, normed, attention
@@ -89,7 +87,7 @@ def _normed_mixer(
 def _normed_mixer_backward(
     block: Any, norm: Any, p: Any, dy: Array, cache: FusedBlockCache
 ) -> tuple[Array, dict[str, Any], dict[str, Any]]:
-    if not block.mixer.is_plain:
+    if not isinstance(cache.attention, FusedHeadsCache):
         dh, _, grads = block.mixer.backward(p, dy, cache.attention)
         return *block.norm.backward(norm, dh, cache.norm_1), grads
     grads, heads, width, xp = {}, block.mixer.heads, dy.shape[-1], get_xp(dy)
@@ -112,7 +110,7 @@ def _normed_mixer_backward(
 
 def _normed_feed_forward(block: Any, norm: Any, p: Any, x: Array) -> tuple[Array, Any, Any]:
     """ffn(LN(x)); the norm is folded into the inner weights if ReLU follows, whose gradient needs only its output."""
-    if not _is_relu(block):
+    if not _is_relu(block) or kernels.suits(x):
         h, normed = block.norm.forward(norm, x)
         f, ffn = block.feed_forward.forward(p, h)
         return f, normed, ffn
@@ -124,7 +122,7 @@ def _normed_feed_forward(block: Any, norm: Any, p: Any, x: Array) -> tuple[Array
 def _normed_feed_forward_backward(
     block: Any, norm: Any, p: Any, dy: Array, cache: FusedBlockCache
 ) -> tuple[Array, dict[str, Any], dict[str, Any]]:
-    if not _is_relu(block):
+    if not isinstance(cache.feed_forward, DenseCache):
         dh, grads = block.feed_forward.backward(p, dy, cache.feed_forward)
         return *block.norm.backward(norm, dh, cache.norm_2), grads
     dh, outer = dense_backward(p["outer"], dy, cache.feed_forward)

@@ -22,10 +22,10 @@ import numpy as np
 
 from ..backend import Array
 from ..forms import replaceable
-from ..ops import Mask
+from ..ops import Mask, dropout, dropout_backward
 from ..options import one_of
 from .block_cache import BlockCache
-from .dropout_mask import add_dropped, dropped_backward
+from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
 from .hstu import hstu_block, hstu_block_backward, hstu_init
 from .ligr import gates_init, ligr_block, ligr_block_backward
@@ -42,22 +42,26 @@ def pre_block(
     """x + dropout(attention(LN(x))), then x + dropout(ffn(LN(x))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     h, norm_1 = block.norm.forward(p["norm_1"], x)
     a, attention = block.mixer.mix(p["attention"], h, at=at, **context)
-    x, keep_1 = add_dropped(gather_rows(x, at), a, block.rate, rng)
+    x = gather_rows(x, at)
+    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
+    x = x + dropout(a, keep_1, block.rate)
 
     h, norm_2 = block.norm.forward(p["norm_2"], x)
     f, ffn = block.feed_forward.forward(p["feed_forward"], h)
-    y, keep_2 = add_dropped(x, f, block.rate, rng)
+    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
+    y = dropout(f, keep_2, block.rate)
+    y += x                                                   # in place: f was made above
     return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
 def pre_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `pre_block`: at each residual the gradient goes both ways and is added. -> dx, grads."""
-    df = dropped_backward(dy, cache.keep_2, block.rate)
+    df = dropout_backward(dy, cache.keep_2, block.rate)
     dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
     dx, norm_2 = block.norm.backward(p["norm_2"], dh, cache.norm_2)
     dx += dy                                                 # y = x + ...
 
-    da = dropped_backward(dx, cache.keep_1, block.rate)
+    da = dropout_backward(dx, cache.keep_1, block.rate)
     dh, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
     dh, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
     dh += dx                                                 # x = x + ...
@@ -69,24 +73,25 @@ def post_block(
 ) -> tuple[Array, BlockCache]:
     """LN(x + dropout(attention(x))), then LN(x + dropout(ffn(x))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     a, attention = block.mixer.mix(p["attention"], x, at=at, **context)
-    u, keep_1 = add_dropped(gather_rows(x, at), a, block.rate, rng)
-    x, norm_1 = block.norm.forward(p["norm_1"], u)
+    x = gather_rows(x, at)
+    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
+    x, norm_1 = block.norm.forward(p["norm_1"], x + dropout(a, keep_1, block.rate))
 
     f, ffn = block.feed_forward.forward(p["feed_forward"], x)
-    u, keep_2 = add_dropped(x, f, block.rate, rng)
-    y, norm_2 = block.norm.forward(p["norm_2"], u)
+    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
+    y, norm_2 = block.norm.forward(p["norm_2"], x + dropout(f, keep_2, block.rate))
     return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
 def post_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `post_block`: every gradient, also a residual's, passes through the norms. -> dx, grads."""
     du, norm_2 = block.norm.backward(p["norm_2"], dy, cache.norm_2)
-    df = dropped_backward(du, cache.keep_2, block.rate)
+    df = dropout_backward(du, cache.keep_2, block.rate)
     dx, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
     dx = dx + du                                             # u = x + ...
 
     du, norm_1 = block.norm.backward(p["norm_1"], dx, cache.norm_1)
-    da = dropped_backward(du, cache.keep_1, block.rate)
+    da = dropout_backward(du, cache.keep_1, block.rate)
     dx, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
     dx = dx + du                                             # u = x + ...
     return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
@@ -102,13 +107,14 @@ def sasrec_block(
 
     h, norm_2 = block.norm.forward(p["norm_2"], u)
     f, ffn = block.feed_forward.forward(p["feed_forward"], h, rate=block.rate, rng=rng)
-    y, keep_2 = add_dropped(h, f, block.rate, rng)
+    keep_2 = dropout_mask(u, u.shape, block.rate, rng)
+    y = h + dropout(f, keep_2, block.rate)
     return y, BlockCache(norm_1, attention, None, norm_2, ffn, keep_2)
 
 
 def sasrec_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `sasrec_block`: x is read by the norm and, raw, by keys and values. -> dx, grads."""
-    df = dropped_backward(dy, cache.keep_2, block.rate)
+    df = dropout_backward(dy, cache.keep_2, block.rate)
     dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
     du, norm_2 = block.norm.backward(p["norm_2"], dh + dy, cache.norm_2)       # y = h + ...
 

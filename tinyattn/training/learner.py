@@ -160,14 +160,15 @@ class Learner:
         for piece in self._dense:
             self.gradient[piece] = 0
         seen[...] = 0
+        total, squares = seen[:1], seen[1:2]            # views: a device would copy seen[0] += ... once more
         for loss, grads in pool.map(tasks):
-            seen[0] += loss
+            total += loss
             add_to(self.grads, grads)
         if self.ranks.size > 1:
             self._sum_over_ranks(seen)
         with np.errstate(over="ignore"):
             for part in self._gradients():
-                seen[1] += self.xp.sum(part * part, dtype=np.float64)
+                squares += self.xp.sum(part * part, dtype=np.float64)
         self._seen = seen
 
     def launch(self, batches: Sequence[Batch], step: int, seen: Any, pool: ProcessPool) -> bool:
@@ -206,7 +207,7 @@ class Learner:
                 keys, part = iter(part.keys), part.batch
             rng = MaskKeys(keys, part.rows)              # the same masks however a batch is cut
             loss, cache = self.model.loss(self.p, part, rng)
-            return share * loss, self.model.loss_backward(self.p, share, cache)
+            return loss if share == 1 else share * loss, self.model.loss_backward(self.p, share, cache)
 
     def _begin(self, batches: Sequence[Batch], step: int) -> None:
         """Zero the previous gradient of lazy tables, and bring the rows that `batches` read up to date."""

@@ -13,13 +13,12 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, REFINEMENTS, Norm, Past, Stack
+from ...layers import FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, REFINEMENTS, Norm, Past, Stack, dropout_mask
 from ...layers.block import ABOUT_BLOCK_FORMS, BLOCK_FORMS, Block, BlockCache
-from ...layers.dropout_mask import add_dropped, dropped_backward
 from ...layers.mechanisms import refined
 from ...layers.positions import ITEM_POSITIONS
 from ...layers.rows import table_gradient
-from ...ops import Mask, embedding
+from ...ops import Mask, dropout, dropout_backward, embedding
 from ...options import make_parts, option, part_options
 from ..mixing import OneBlock, refuse_feed_forward, with_parts
 from ..neural import NeuralRecommender
@@ -147,7 +146,8 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, NetworkCache]:
         """h (B, L, D), the state of each position, and the cache. The causal mask hides padding, on the right."""
         x = self._read(p, batch)
-        x, keep = add_dropped(None, x, self.dropout, rng)
+        keep = dropout_mask(x, x.shape, self.dropout, rng)
+        x = dropout(x, keep, self.dropout)
         x, caches = self.stack.forward(p["blocks"], x, rng=rng, **self._context(batch))
         h, norm = self._finished(p, x, batch)
         return h, NetworkCache(batch, keep, caches, norm)
@@ -203,7 +203,7 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
             dh, grads["norm"] = self.norm_after.backward(p["norm"], dh, cache.norm)
         before = self._context(cache.batch).get("before")
         dh, grads["blocks"] = self.stack.backward(p["blocks"], dh, cache.blocks, before=before)
-        dx, placed = self._read_backward(p, dropped_backward(dh, cache.keep, self.dropout), cache.batch)
+        dx, placed = self._read_backward(p, dropout_backward(dh, cache.keep, self.dropout), cache.batch)
         return dx, grads | placed
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
