@@ -1,6 +1,6 @@
 """Do recorded steps and kernels agree with steps computed call by call on this GPU? What do they cost beside PyTorch?
 
-    python benchmarks/gpu_steps.py                     on a CUDA device, with CuPy, numba-cuda and PyTorch; ten minutes
+    python benchmarks/gpu_steps.py                     on a CUDA device, with CuPy, numba-cuda and PyTorch
     python benchmarks/gpu_steps.py --device strict     on the double: that the script works, before a card is at hand
 
 (1) Each kernel in its own process, as an address that no array has ends CUDA for its process: are its numbers those of
@@ -26,7 +26,8 @@ What the simulator of kernels hides, and where it would show:
     what numba does before each launch           "kernels" beside "recorded, with kernels"
 
 Writes benchmarks/results/gpu_steps_CARD.json, a file for each card. Where a form holds there, a person adds the card to
-`PROVEN` of `training/recording.py` or `fast/kernels.py`; a test compares the two. Exit code 1 where a form does not.
+`PROVEN` of `training/recording.py` or `fast/kernels.py` (all kernels, too); a test compares the two. Exit code 1 where
+a form or a kernel does not.
 """
 
 import argparse
@@ -195,6 +196,7 @@ def kernel(device: str, name: str) -> dict[str, Any]:
                         row["off"], float(np.max(np.abs(a - e)) / max(np.max(np.abs(e)), 1)) / WRONG[dtype]
                     )
                     row["bitwise"] &= all(np.array_equal(a, again[i]) for again in others)
+        row["recorded"] = _recorded(xp, *parts(xp, WIDTHS[device][0], "f")[name])
         if device == "gpu":
             row |= _on_a_card(xp, name)
     row["holds"] = bool(row["off"] <= 1) and row["bitwise"] and not row["recorded"]
@@ -202,25 +204,29 @@ def kernel(device: str, name: str) -> dict[str, Any]:
 
 
 def _on_a_card(xp: Any, name: str) -> dict[str, Any]:
-    given, compute = parts(xp, WIDTHS["gpu"][0], "f")[name]
+    compute = parts(xp, WIDTHS["gpu"][0], "f")[name][1]
     row: dict[str, Any] = {"seconds": cost("gpu", lambda _: compute())}
     with readable():
         row["readable seconds"] = cost("gpu", lambda _: compute())
-    kept: list[Any] = []
-    try:
-        launch = recording.record(lambda: kept.__setitem__(slice(None), [compute()]), xp)
-        given *= 0.5
-        _ = [xp.full(given.shape, 7.0, dtype=given.dtype) for _ in range(20)]  # which would take memory that was freed
-        launch()
-        pairs = zip(arrays(kept), arrays(compute()), strict=True)
-        row["recorded"] = "" if all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in pairs) else "other numbers"
-    except recording.CannotRecordError as why:
-        row["recorded"] = str(why)
-    code = {f: "".join(x.inspect_asm().values()) for f, x in vars(kernels.kernels(np.float32)).items() if x.signatures}
+    code = {f: "".join(x.inspect_asm().values()) for f, x in vars(kernels.kernels(np.float32)).items() if x.overloads}
     row["float64 in"] = [f for f, asm in code.items() if re.search(r"\w\.f64", asm) and f not in ("runs", "join")]
     if name == "add_dropped" and xp.cuda.runtime.memGetInfo()[0] > 40 << 30:
         row["beyond 2^31"] = beyond(xp)
     return row
+
+
+def _recorded(xp: Any, given: Any, compute: Callable[[], Any]) -> str:
+    """What is wrong with a record that is launched on another input; "" where nothing is."""
+    kept: list[Any] = []
+    try:
+        launch = recording.record(lambda: kept.__setitem__(slice(None), [compute()]), xp)
+    except recording.CannotRecordError as why:
+        return str(why)
+    given *= 0.5
+    _ = [xp.full(given.shape, 7.0, dtype=given.dtype) for _ in range(20)]  # which would take memory that was freed
+    launch()
+    pairs = zip(arrays(kept), arrays(compute()), strict=True)
+    return "" if all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in pairs) else "a record gives other numbers"
 
 
 def beyond(xp: Any) -> bool:
