@@ -194,7 +194,7 @@ def test_a_pair_is_replaced_from_left_to_right():
     assert replaced([1, 1, 1, 2, 1, 1], (1, 1), 9) == [9, 1, 2, 9]
     assert replaced([1, 2], (2, 1), 9) == [1, 2]
     assert replaced([], (1, 1), 9) == []
-    with pytest.raises(ValueError, match="a merge is of tokens that are not there"):
+    with pytest.raises(ValueError, match="a merge uses a token that is not defined before it"):
         Tokens(np.array(["a"]), [(0, -1)])
     assert Tokens(np.array(["a"]), [(0, 0), (1, 1)]).strings == ["a", "aa", "aaaa"]
     assert Tokens(np.array(["a"]), [(0, 0), (1, 1)]).encode("aaaaaaa").tolist() == [2, 1, 0]
