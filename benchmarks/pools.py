@@ -1,11 +1,11 @@
-"""Does the library's own pool of processes pay beside standard ones? The same training steps on each, with two workers.
+"""Is the library's own pool of processes faster than standard ones? The same training steps on each, with two workers.
 
     python benchmarks/pools.py [--rounds 9]
 
-The others are concurrent.futures and, where joblib is installed, its loky, each with parameters and gradients in
-`multiprocessing.shared_memory`. Before anything is measured each must give the library's gradients in float64, and
-afterwards all must have the same parameters, bit by bit; otherwise the command says so and ends with 1.
-Writes benchmarks/results/pools.json and .md: a part for each make of CPU that it was run on.
+The standard pools are concurrent.futures and, where joblib is installed, its loky; both keep parameters and gradients
+in `multiprocessing.shared_memory`. Before the timing, each pool must give the library's gradients in float64. After it,
+the parameters of all pools must be the same, bit by bit. Otherwise the command says so and ends with exit code 1.
+Writes benchmarks/results/pools.json and .md, with one section for each make of CPU that was measured.
 """
 
 import argparse
@@ -36,7 +36,7 @@ SMALL = Configuration(
 )  # fmt: skip
 MEASURED = {"small": SMALL} | {name: CONFIGURATIONS[name] for name in ("A", "B")}
 ROUNDS = 9
-NEAR = 1.1  # a standard pool that takes at most this many times the library's time would replace it
+NEAR = 1.1  # times the library's time: a standard pool that needs no more would replace the library's
 
 
 def measure(configuration: Configuration, names: list[str], rounds: int) -> dict[str, Any]:
@@ -49,13 +49,13 @@ def measure(configuration: Configuration, names: list[str], rounds: int) -> dict
 
 
 def ratios(row: dict[str, Any], name: str) -> np.ndarray:
-    """The contender's time over that of the library's pool, round by round."""
+    """The contender's time divided by that of the library's pool, for each round."""
     contenders = row["contenders"]
     return np.divide(contenders[name]["seconds"], contenders[OURS]["seconds"])
 
 
 def page(result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone."""
+    """The Markdown page, made from the results file alone."""
     lines = ["# Pools of processes", "", f"A training step of SASRec with {THREADS} workers.", ""]
     for cpu, rows in result.items():
         lines += [f"## {cpu}", "",
@@ -82,7 +82,7 @@ def _remark(name: str, row: dict[str, Any]) -> str:
 
 
 def verdict(rows: dict[str, Any]) -> str:
-    """The rule: a standard pool that is near enough in every configuration takes the place of the library's."""
+    """Would a standard pool replace the library's? Only if its median ratio is at most NEAR in each configuration."""
     others = [name for name in CONTENDERS if name != OURS and all(name in row["contenders"] for row in rows.values())]
     worst = {name: max(float(np.median(ratios(row, name))) for row in rows.values()) for name in others}
     near = [name for name in others if worst[name] <= NEAR]

@@ -1,11 +1,11 @@
-"""What do 8 bits cost an answer? A SASRec's ONNX graph, quantised by ONNX Runtime's own tool, beside float32.
+"""What do 8 bits change? The ONNX graph of a SASRec, quantised by ONNX Runtime's own tool, compared with float32.
 
     python benchmarks/quantised.py [--users 6040] [--epochs 20] [--rounds 40]
 
-The model has ML-1M's size, 3,416 items and histories of up to 200, and learns from the world `series`. Each form of its
-graph ranks all items for every user's test item. Times are those of the processor, on one thread: in each round every
-form answers once, in a random order, and the median counts. Writes benchmarks/results/quantised.json and .md, and a
-part of docs/production.md.
+The model has the size of one for ML-1M: 3,416 items and histories of up to 200. It is trained on the generated world
+`series`. For each form of the graph, every user's test item is ranked among all items. Times are processor time on one
+thread: in each round every form answers once, in a random order, and the median over rounds is reported. Writes
+benchmarks/results/quantised.json and .md, and a part of docs/production.md.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from tinyattn.models import SASRec
 RESULT, PAGE, PRODUCTION = RESULTS / "quantised.json", RESULTS / "quantised.md", ROOT / "docs" / "production.md"
 CODE = ("tinyattn/export", "tinyattn/models", "benchmarks/quantised.py")
 SEED, AT_ONCE, K = 0, 64, 10
-CALIBRATED = 128  # histories from which a static form takes its ranges
+CALIBRATED = 128  # histories that calibrate the ranges of the static form
 WORLD = {"series": 427, "episodes": 8, "shortest": 20, "longest": 120}
 MODEL = {"maxlen": 200, "dim": 50, "blocks": 2, "heads": 1, "dropout": 0.2, "lr": 1e-3, "patience": 0, "seed": SEED}
 FORMS = {
@@ -46,7 +46,7 @@ FORMS = {
 
 
 def write_forms(folder: Path, batches: list[np.ndarray]) -> dict[str, Path]:
-    """The graph in every form; `batches` are for calibration. folder/float32.onnx is there."""
+    """Quantise folder/float32.onnx into every other form -> the path of each. `batches` are for calibration."""
     from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_dynamic, quantize_static
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
@@ -61,7 +61,7 @@ def write_forms(folder: Path, batches: list[np.ndarray]) -> dict[str, Path]:
     paths = {name: folder / f"{name}.onnx" for name in FORMS}
     quantize_dynamic(whole, paths["int8"], **bits)
     quantize_dynamic(whole, paths["int8, by channel"], per_channel=True, **bits)
-    # the score of padding is -inf, and a range that holds it makes NaN of all: only what is multiplied is in 8 bits
+    # padding scores -inf, and a range that includes -inf turns all scores into NaN: quantise MatMul and Gather only
     quantize_static(whole, paths["int8, static"], Reader(), op_types_to_quantize=["MatMul", "Gather"], **bits)
     return paths
 
@@ -83,7 +83,7 @@ def padded(histories: list[np.ndarray], maxlen: int) -> np.ndarray:
 
 
 def best(session: Any, histories: list[np.ndarray], targets: np.ndarray, maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    """-> the K best unseen items of each history, and the place of its target among all unseen ones, from 0."""
+    """-> the K best unseen items of each history, and the rank of its target among all unseen items, from 0."""
     tops, places = [], []
     for at in range(0, len(histories), AT_ONCE):
         some, wanted = histories[at : at + AT_ONCE], targets[at : at + AT_ONCE]
@@ -97,12 +97,12 @@ def best(session: Any, histories: list[np.ndarray], targets: np.ndarray, maxlen:
         tops.append(np.argsort(-scores, axis=1, kind="stable")[:, :K])
         better = (scores > target[:, None]).sum(axis=1)
         equal = (scores == target[:, None]).sum(axis=1) - (scores[rows, wanted] == target)
-        places.append(better + equal / 2)  # of equal scores, which 8 bits make, the target is in the middle
+        places.append(better + equal / 2)  # 8 bits make ties: the target takes the middle place
     return np.concatenate(tops), np.concatenate(places)
 
 
 def timed(answers: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median seconds of the processor."""
+    """{name: median of the processor time of an answer, in seconds}."""
     order, seconds = random.Random(SEED), {name: list[float]() for name in answers}
     for _ in range(rounds + 3):  # the first three warm up
         for name in order.sample([*answers], len(answers)):
@@ -145,7 +145,7 @@ def measured(users: int, epochs: int, rounds: int) -> dict[str, Any]:
 
 
 def histories_of(split: Any) -> tuple[list[np.ndarray], np.ndarray]:
-    """The history of each tested user, all but the test item, and the test items, as item numbers."""
+    """-> for each tested user, the history without the test item; and the test items. Both hold item numbers."""
     data = split.data
     rows = [data.sequence(u) for u in range(data.n_users) if len(data.sequence(u)) > 2]
     return [row[:-1] for row in rows], np.array([row[-1] for row in rows])

@@ -3,11 +3,12 @@
     python benchmarks/ranking.py [--data DIR] [--rounds 9] [--contenders tinyattn,torch-padded]
     python benchmarks/ranking.py --large [--users 100000] [--items 200000] [--rounds 3]
 
-6,040 users with the histories of ML-1M's lengths, at most 200 items each, and 3,416 items. DIR holds ml-1m.txt.gz, of
-which only the lengths are read; without it, lengths are drawn from a distribution of the same mean and median. Every
-contender must first give the library's scores in float64. Writes benchmarks/results/ranking.json and .md.
+There are 3,416 items and 6,040 users, whose histories are as long as those of ML-1M but have at most 200 items. DIR
+holds ml-1m.txt.gz, from which only the lengths are taken; without --data, lengths are drawn from a distribution of the
+same mean and median. Every contender must first give the library's scores in float64. Writes
+benchmarks/results/ranking.json and .md.
 
-With --large: all ranks and metrics of many users over many items, generated, beside the matrix product alone.
+With --large: all ranks and metrics of many generated users and items, compared with the matrix product alone.
 """
 
 import argparse
@@ -44,12 +45,12 @@ LARGE = {
     "popularity": "popularity",
     "markov": "Markov",
 }
-LARGE_GOAL = 2  # from states to ranks, at most so many times the matrix product alone
+LARGE_GOAL = 2  # the time from states to ranks, at most, as a multiple of the matrix product's
 GOAL = {"must": 3, "good": 6, "moonshot": 10}  # times as fast as torch-padded
 
 
 def draw(network: SASRecNetwork, lengths: Lengths, data: Path | None) -> list[np.ndarray]:
-    """What each user's last item is predicted from: all before it. Only lengths are those of the data."""
+    """For each user, the history from which the last item is predicted. Items are generated; lengths are the data's."""
     rng = np.random.default_rng(SEED)
     trained = (lengths.matched(rng) if data is None else lengths.real(data)) - 1
     weight = rng.permutation(1 / np.arange(1, network.n_items + 1) ** POPULARITY)
@@ -57,14 +58,14 @@ def draw(network: SASRecNetwork, lengths: Lengths, data: Path | None) -> list[np
 
 
 def parameters(network: SASRecNetwork) -> Any:
-    """Initial ones, shaken; padding is 0."""
+    """The shaken parameters, with the embedding of padding set to 0."""
     found = shaken(network)
     found["items"][0] = 0
     return found
 
 
 def shaken(network: Any) -> Any:
-    """Initial parameters, moved a little, so that no bias is 0 and no scale 1."""
+    """Initial parameters plus noise of standard deviation .05, so that no bias is 0 and no scale is 1."""
     rng = np.random.default_rng(SEED)
     return tree_map(lambda w: (w + 0.05 * rng.standard_normal(w.shape)).astype(np.float32), network.init(rng))
 
@@ -88,7 +89,7 @@ def measure(network: SASRecNetwork, histories: list[np.ndarray], names: list[str
 
 
 def measure_large(users: int, items: int, rounds: int) -> dict[str, Any]:
-    """Histories of 5 to 25 items, drawn by popularity; d 50, newest 50 items."""
+    """Histories of 5 to 25 items, drawn by popularity, for a network of d 50 that reads the newest 50 items."""
     rng, network = np.random.default_rng(SEED), SASRecNetwork(n_items=items, maxlen=50, dim=50, blocks=2)
     lengths = rng.integers(5, 26, users)
     cumulated = np.cumsum(1 / np.arange(1, items + 1) ** POPULARITY)
@@ -105,7 +106,7 @@ def measure_large(users: int, items: int, rounds: int) -> dict[str, Any]:
 
 
 def large_table(result: dict[str, Any]) -> list[str]:
-    """What a ranking of many users over many items takes."""
+    """The time and memory to rank many items for many users."""
     contenders, machine = result["contenders"], result["machine"]
     lines = [
         "",
@@ -129,7 +130,7 @@ def large_table(result: dict[str, Any]) -> list[str]:
 
 
 def ratios(result: dict[str, Any], name: str) -> np.ndarray:
-    """The contender's time over tinyattn's, round by round."""
+    """The contender's time divided by tinyattn's, for each round."""
     contenders = result["contenders"]
     return np.divide(contenders[name]["seconds"], contenders["tinyattn"]["seconds"])
 
@@ -200,7 +201,7 @@ are without ranks and metrics; the second's include them.
 
 
 def measure_small(args: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]:
-    """What the contenders that are installed take; of what was found `before` the large part stays."""
+    """Measure the contenders that are installed. The result keeps the part of --large that `before` has."""
     names = [name for name in CONTENDERS if name in args.contenders.split(",")]
     missing = [name for name in names if importlib.util.find_spec(CONTENDERS[name]) is None]
     for name in missing:
@@ -222,9 +223,9 @@ def pages() -> dict[Path, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of ml-1m.txt.gz")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the folder of ml-1m.txt.gz, for real lengths")
     parser.add_argument("--rounds", type=int, default=None, help="default: 9, with --large 3")
-    parser.add_argument("--large", action="store_true", help="many users over many items; the rest of the page stays")
+    parser.add_argument("--large", action="store_true", help="rank many items for many users; other results stay")
     parser.add_argument("--users", type=int, default=100_000, help="with --large")
     parser.add_argument("--items", type=int, default=200_000, help="with --large")
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")

@@ -1,9 +1,9 @@
-"""TimeSVD++ on MovieLens 100K: what each part of the model takes off the error, under three splits, and its λ.
+"""TimeSVD++ on MovieLens 100K: how much each part of the model lowers the error, under three splits, and the best λ.
 
     python benchmarks/ratings.py --data DIR
 
-DIR holds ml-100k.inter.gz, ratings with times. Writes benchmarks/results/ratings.json after each run, and ratings.md;
-a run that the file has already is not repeated. The data is not part of this project.
+DIR holds ml-100k.inter.gz, ratings with times; this data is not part of the project. Writes
+benchmarks/results/ratings.json and ratings.md after each run, and skips a run that ratings.json already has.
 """
 
 import argparse
@@ -31,7 +31,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "SVD++": {"time": False},
     "TimeSVD++": {},
 }
-TRIED = (0.3, 1.0, 4.0, 20.0, 100.0)         # of --l2-time, on validation alone
+TRIED = (0.3, 1.0, 4.0, 20.0, 100.0)         # values of --l2-time, compared on validation alone
 BASELINES = {"mean": "mean rating", "biases": "damped biases, closed form"}
 
 
@@ -79,7 +79,7 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, type=Path, metavar="DIR", help=f"the folder that holds {FILE}")
-    parser.add_argument("--seeds", type=int, default=2, metavar="N", help="of initialisation and order (default: 2)")
+    parser.add_argument("--seeds", type=int, default=2, metavar="N", help="how many seeds (default: 2)")
     options = parser.parse_args()
     path = options.data / FILE
     if not path.exists():
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _measure(data: Any, by: str, seed: int, result: dict[str, Any]) -> None:
-    """Every form on one split with one seed, less what has been measured."""
+    """Measure every form on one split with one seed, except those that the result already has."""
     split = split_ratings(data, by)
     rows = result["splits"].setdefault(by, {"baselines": {}, "runs": {}})
     for name, make in RATING_BASELINES.items():
@@ -119,7 +119,7 @@ def _measure(data: Any, by: str, seed: int, result: dict[str, Any]) -> None:
 
 
 def _try_each_lambda(data: Any, seed: int, result: dict[str, Any]) -> None:
-    """Validation's best RMSE with each of TRIED, less what has been measured; nothing here sees the test."""
+    """The best RMSE on validation with each λ of TRIED that the result lacks. The test part is not used."""
     split = split_ratings(data, "user")
     for tried in TRIED:
         done = result["l2_time"].setdefault(f"{tried:g}", {})

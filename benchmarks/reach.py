@@ -1,8 +1,9 @@
 """A plugin of pytest, for benchmarks/mutants.py: which lines of the package each test reaches, and who kills a mutant.
 
-With REACH=FOLDER each process of a test run leaves there what its tests have reached (coverage.py's data, a context a
-test), also in children that they forked, and how long each took. With MUTANT=FILE the tests that FILE lists run
-in its order, each for at most the time listed, and FILE gets the name of the last one that began.
+With REACH=FOLDER each process of a test run writes two things into FOLDER: the lines that each test reached, also in
+forked children (coverage.py's data, one context for each test), and how long each test took. With MUTANT=FILE the tests
+that FILE lists run in its order, each for at most the time listed there; as each test begins, its name replaces what
+FILE holds.
 """
 
 import json
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-MEMORY = 4 << 30  # bytes that a mutant may ask for
+MEMORY = 4 << 30  # bytes that a mutant may allocate
 
 
 class Traced:
@@ -31,7 +32,7 @@ class Traced:
         self.give_way()
 
     def give_way(self) -> None:
-        """`trace` refuses to run beside another tracer: hide coverage's from it, and restart that one afterwards."""
+        """Hide coverage's tracer from `trace`, which refuses to run beside another one, and restart it afterwards."""
         ours, gettrace, settrace = sys.gettrace(), sys.gettrace, sys.settrace
         sys.gettrace = lambda: None if gettrace() is ours else gettrace()
         sys.settrace = lambda function: settrace(ours if function is None else function)
@@ -76,7 +77,7 @@ class Ordered:
 
 
 class Counted:
-    """In the process that distributes the tests: how many there are."""
+    """Writes how many tests there are, in the process that distributes them."""
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         (Path(os.environ["REACH"]) / "collected").write_text(str(session.testscollected))
@@ -88,4 +89,4 @@ def pytest_configure(config: pytest.Config) -> None:
     here = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
     for name, plugin in (("REACH", Traced), ("MUTANT", Ordered)) if here else ():
         if name in os.environ:
-            config.pluginmanager.register(plugin(Path(os.environ.pop(name))))  # not for a test's children
+            config.pluginmanager.register(plugin(Path(os.environ.pop(name))))  # popped: children inherit none

@@ -1,13 +1,13 @@
-"""How long ten million interactions take to read, and how much memory: generated, three forms.
+"""How long does it take to read ten million generated interactions in three formats, and how much memory?
 
     python benchmarks/reading.py [--rows 10000000] [--rounds 3] [--against COMMIT | --parquet]
 
-Each reading is a process of its own; time is the processor's, the median of the rounds, and memory the most that a
-process took, in the worst round. With --against another commit's library reads the same files in the same rounds, in a
-new order in each, and must read the same from them. --parquet measures Parquet beside text of the same rows, and keeps
-the other numbers (extra `parquet`).
+Each file is read in a process of its own. Time is processor time, the median over rounds; memory is the peak of the
+process, the highest over rounds. With --against, the library of another commit reads the same files in the same rounds,
+in a random order, and must read the same interactions. --parquet compares Parquet with text of the same rows; it needs
+the extra `parquet`, and leaves the results without Parquet as they are.
 
-Writes benchmarks/results/reading.json, which keeps what was measured on each make of CPU.
+Writes benchmarks/results/reading.json, which has one entry for each make of CPU that was measured.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from benchmarks.children import environment
 from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 
 RESULT = RESULTS / "reading.json"
-PIECE = 250_000          # rows that are written at a time: a child begins with the peak memory of its parent
+PIECE = 250_000          # rows written at a time: few, because the peak memory of a child starts at its parent's
 FORMS = {
     "user item time, integers, TAB": ("{}\t{}\t{}\n", 1),
     "user,item,rating,time, string ids": ("A{:09d},B{:09d},5.0,{}\n", 1),
@@ -64,7 +64,7 @@ def write(path: Path, rows: int, line: str, compressed: bool) -> None:
 
 
 def as_parquet(path: Path, separator: str) -> Path:
-    """The same rows as Parquet, with the usual names of their columns."""
+    """Write the rows of a text file as Parquet, with the usual names of columns."""
     csv, parquet = import_module("pyarrow.csv"), import_module("pyarrow.parquet")
     names = ["user_id", "item_id", *(["rating"] if separator == "," else []), "timestamp"]
     options = csv.ReadOptions(column_names=names), csv.ParseOptions(delimiter=separator)
@@ -76,7 +76,7 @@ def as_parquet(path: Path, separator: str) -> Path:
 
 
 def once(side: Side, path: Path) -> dict[str, Any]:
-    """What one process of this side took to read the file, and a digest of what it read."""
+    """Read the file once, with the library of this side -> seconds, memory, and a digest of the interactions."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", READ, str(path)],
         check=True, capture_output=True, text=True, cwd=side.root, env=environment(side.root, **side.settings),
@@ -86,7 +86,7 @@ def once(side: Side, path: Path) -> dict[str, Any]:
 
 
 def measured(sides: tuple[Side, ...], path: Path, rounds: int) -> dict[str, Any]:
-    """For each side, under its name, the median time and the most memory. Ends where two read different things."""
+    """{name of a side: median time, highest memory}. Ends the program where two sides read different interactions."""
     found: dict[str, list[dict[str, Any]]] = {side.name: [] for side in sides}
     for _ in range(rounds):
         for side in random.sample(sides, len(sides)):
@@ -104,7 +104,7 @@ def measured(sides: tuple[Side, ...], path: Path, rounds: int) -> dict[str, Any]
 
 
 def text(results: dict[str, Any]) -> str:
-    """What docs/data.md says, from the results file alone."""
+    """The sentences of docs/data.md, made from the results file alone."""
     plain = [_sentence(result) for result in results.values() if "forms" in result]
     return " ".join(plain + [_on_parquet(result["parquet"]) for result in results.values() if "parquet" in result])
 
@@ -169,7 +169,7 @@ def main() -> None:
 
 
 def beside_parquet(rows: int, rounds: int) -> None:
-    """Measure Parquet beside text; text is what `FORMS` has without gzip."""
+    """Compare Parquet with text, for the forms in `FORMS` that are not gzipped."""
     machine, alone, found = describe(), (Side("ours", ROOT, ""),), {}
     with tempfile.TemporaryDirectory() as folder:
         for name, (line, kind) in FORMS.items():
@@ -186,7 +186,7 @@ def beside_parquet(rows: int, rounds: int) -> None:
 
 
 def keep(cpu: str, found: dict[str, Any]) -> None:
-    """Write the numbers of this make of CPU; those that were not measured now stay."""
+    """Write the numbers of this make of CPU, and keep its older ones that were not measured now."""
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[cpu] = result.get(cpu, {}) | found
     RESULTS.mkdir(exist_ok=True)

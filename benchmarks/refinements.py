@@ -1,10 +1,11 @@
-"""What does refining attention scores cost? A training step with each refinement, beside one without.
+"""What does refining attention scores cost? A training step with each refinement, compared with a step without.
 
     python benchmarks/refinements.py [--rounds 11]
 
-Beside time and memory stand counted multiply-adds and AWRSR's formulas: by the paper (Liu et al. 2024, section 3.5)
-refining adds n² numbers and n³ multiply-adds, and attention's term dominates. Histories are either all of length n, or
-as long as those of Beauty and MovieLens. Writes benchmarks/results/refinements.json and .md.
+Reports time, memory, counted multiply-adds, and the multiply-adds by the formulas of AWRSR. The paper (Liu et al.
+2024, section 3.5) says that refining adds n² numbers and n³ multiply-adds, and that attention still dominates the cost.
+Histories are either all of length n, or as long as those of Beauty and MovieLens. Writes
+benchmarks/results/refinements.json and .md.
 """
 
 import argparse
@@ -41,7 +42,7 @@ SHAPES = {  # n, d, heads
     "sasrec": ((20, 128, 1), (50, 64, 1), (100, 64, 1), (200, 64, 1), (100, 64, 4)),
     "stosa": ((50, 64, 4), (100, 64, 4)),
 }
-OURS = {"sasrec": (50, 64, 1), "stosa": (50, 64, 4)}  # shapes of `tinyattn reproduce awrsr`, at its data's lengths
+OURS = {"sasrec": (50, 64, 1), "stosa": (50, 64, 4)}  # those of `tinyattn reproduce awrsr`
 LENGTHS = {"full": None, "MovieLens 1M": ML_1M, "Beauty": BEAUTY}
 CASES = [(backbone, "full", shape) for backbone, shapes in SHAPES.items() for shape in shapes]
 CASES += [(backbone, lengths, OURS[backbone]) for backbone in OURS for lengths in ("MovieLens 1M", "Beauty")]
@@ -63,9 +64,10 @@ def network_of(backbone: str, form: str, shape: tuple[int, int, int]) -> Any:
 
 
 def formula(backbone: str, form: str, shape: tuple[int, int, int]) -> float:
-    """Multiply-adds of a refinement over those of the attention that it refines: projections, scores and averages.
+    """c h n³ / (4 n d² + 2 n² d): multiply-adds of a refinement, divided by those of the attention that it refines.
 
-    STOSA's attention takes twice as many: it has two streams, means and covariances.
+    Attention's are its projections, scores and averages. STOSA's attention takes twice as many, because it has two
+    streams: means and covariances. c is PRINTED[form], h the number of heads.
     """
     (n, d, heads), streams = shape, 2 if backbone == "stosa" else 1
     return PRINTED[form] * heads * n**3 / (streams * (4 * n * d * d + 2 * n * n * d))
@@ -81,7 +83,7 @@ def products(network: Any, weights: Any, batch: Batch) -> int:
 
 
 def peak(trainer: TinyAttn) -> int:
-    """The most bytes that a step holds beside parameters, gradients and moments."""
+    """The peak of the bytes that a step allocates; parameters, gradients and moments are allocated before it."""
     tracemalloc.start()
     trainer.step(0)
     found = tracemalloc.get_traced_memory()[1]
@@ -90,7 +92,7 @@ def peak(trainer: TinyAttn) -> int:
 
 
 def measure(backbone: str, lengths: str, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
-    """For each form: seconds per round (forms take turns), peak, multiply-adds, parameters."""
+    """{form: seconds of each round, peak of bytes, multiply-adds, parameters}. In each round the forms take turns."""
     trainers: dict[str, TinyAttn] = {}
     batch = BATCH if LENGTHS[lengths] else FULL_BATCH
     found: dict[str, Any] = {}
@@ -117,7 +119,7 @@ def measure(backbone: str, lengths: str, shape: tuple[int, int, int], rounds: in
 
 
 def slower(forms: dict[str, Any], form: str) -> float:
-    """A step's time divided by its backbone's: the median over rounds."""
+    """The time of a refined step divided by its backbone's: the median over rounds."""
     pairs = zip(forms[form]["seconds"], forms["none"]["seconds"], strict=True)
     return statistics.median(a / b for a, b in pairs)
 
@@ -152,9 +154,9 @@ def table(result: dict[str, Any]) -> list[str]:
 
 
 def verdict(result: dict[str, Any]) -> Verdict:
-    """Is the cost negligible? Judged by a step's time, at every measured size, for the forms that the paper prints.
+    """Is the cost negligible? Judged by the time of a step, at every measured size, for the paper's printed forms.
 
-    M_value's causal form, used in the experiment's tables, is ours: it is reported, not judged.
+    The causal form of M_value, which the experiment's tables use, is not the paper's: it is reported, not judged.
     """
     groups: dict[str, dict[str, list[float]]] = {}
     for case in result["cases"]:
@@ -212,7 +214,7 @@ def main(words: Sequence[str] | None = None) -> None:
     args = parser.parse_args(words)
     if args.rounds < 1:
         parser.error(f"{args.rounds} rounds: expected at least 1")
-    if words is None and clean_environment() != dict(os.environ):   # a choice of kernel is read when NumPy is imported
+    if words is None and clean_environment() != dict(os.environ):   # NumPy reads the choice of kernels on import
         os.execve(sys.executable, [sys.executable, *sys.argv], clean_environment())
     cases = []
     for backbone, lengths, shape in CASES:

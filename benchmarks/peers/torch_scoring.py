@@ -1,6 +1,6 @@
 """Full ranking in PyTorch: fused attention, inference mode, and the last norm and the item table at one position only.
 
-Batches are padded, and sorted for torch-buckets, beforehand: that is not timed.
+Batches are padded before the clock starts; for torch-buckets, users are also sorted by length before it starts.
 """
 
 import time
@@ -40,7 +40,7 @@ class Padded:
         return np.arange(len(histories))
 
     def pad(self, histories: list[np.ndarray]) -> Batch:
-        """On the right up to maxlen: the causal mask hides it, as in training."""
+        """Pad on the right up to maxlen. As in training, the causal mask hides the padding."""
         batch = pad(histories, self.network.maxlen)
         missing = self.network.maxlen - batch.ids.shape[1]
         return batch._replace(
@@ -57,7 +57,7 @@ class Padded:
 
     @torch.inference_mode()
     def scores(self, ids: Tensor, slots: Tensor, last: Tensor) -> Tensor:
-        """(B, items + 1), -inf for padding, column 0."""
+        """-> (B, items + 1); column 0, the padding, is -inf."""
         h = self.model.hidden(ids, slots)[torch.arange(len(ids)), last]
         scores = self.model.norm(h) @ self.model.items.weight.T
         scores[:, 0] = -torch.inf
@@ -68,7 +68,7 @@ class Padded:
             yield self.scores(*batch)
 
     def _seconds(self, batches: list[tuple[Tensor, ...]]) -> float:
-        """The shorter of two times, after a batch to warm up."""
+        """The shorter of two runs over all batches, after one batch to warm up."""
         self.scores(*batches[0])
         times = [time.perf_counter()]
         for _ in range(2):
@@ -79,7 +79,7 @@ class Padded:
 
 
 class Buckets(Padded):
-    """torch-buckets: the same, sorted by length, each batch as wide as its own longest history."""
+    """torch-buckets: like torch-padded, but users are sorted by length, and each batch is as wide as its longest."""
 
     TRIED_ON = 2048
 

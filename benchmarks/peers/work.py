@@ -1,9 +1,10 @@
-"""What a checkout trains on, made by its own code: `python -P work.py ROOT CONFIGURATION FOLDER [DATA]`.
+"""Write the work of one checkout, made by its own code: `python -P work.py ROOT CONFIGURATION FOLDER [DATA]`.
 
-This file runs beside any checkout, whose modules PYTHONPATH names: it uses only names of
-benchmarks.training_step there, and passes no object of theirs on. FOLDER then holds what `python -m
-benchmarks.peers.child tinyattn FOLDER` needs. Printed, as JSON: losses and gradients' norms in float64, which say
-in plain numbers what the work is. CONFIGURATION is a key of CONFIGURATIONS, or MODULE:NAME of another one.
+PYTHONPATH names the checkout, which may be of any commit. Therefore this file uses nothing of the checkout but
+benchmarks.training_step, and gives none of its objects to other code. It fills FOLDER with the network, weights and
+batches that `python -m benchmarks.peers.child tinyattn FOLDER` needs. It prints JSON: losses and norms of gradients in
+float64, by which the work of two commits is compared. CONFIGURATION is a key of CONFIGURATIONS, or MODULE:NAME of
+another configuration.
 """
 
 import importlib
@@ -19,16 +20,16 @@ import numpy as np
 
 
 def given(its: Any, configuration: Any, data: Path | None) -> Any:
-    """Network, weights and batches."""
+    """-> network, weights and batches; `its` is benchmarks.training_step of the checkout."""
     if hasattr(its, "given"):
         return its.given(configuration, data)
-    network = configuration.network  # commits before there was `given` all did this
+    network = configuration.network  # commits older than `given` all did this
     weights = its.tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(its.SEED)))
     return network, weights, its.draw(configuration, data)
 
 
 def make(its: Any, configuration: Any, folder: Path, data: Path | None) -> dict[str, Any]:
-    """Fill the folder, and say what was put there."""
+    """Fill the folder -> the losses, the norms of gradients, and the settings they depend on."""
     network, weights, batches = given(its, configuration, data)
     with its.folder_of(network, weights, batches) as made:
         shutil.copytree(made, folder, dirs_exist_ok=True)
@@ -47,7 +48,7 @@ def make(its: Any, configuration: Any, folder: Path, data: Path | None) -> dict[
 
 def main() -> None:
     answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints goes to stderr, so that stdout holds the JSON alone
     root, wanted, folder, *data = sys.argv[1:]
     module, _, name = wanted.rpartition(":")
     its = importlib.import_module("benchmarks.training_step")
