@@ -3,12 +3,13 @@
     python benchmarks/growth.py [--rounds 5] [--axes n,d,items,batch] [--contenders tinyattn,torch-sdpa] [--quick]
 
 One of the four is varied while the others stay at BASE. Contenders (benchmarks/peers) train on the same batches, each
-in a process of its own for every size; all histories are full. Beside the exponents that are fitted to time and memory
-stand those of what a step of the library counts (benchmarks/counting.py). Import time and installed size are those of
-a fresh process and of the files of a package and of all that it requires.
+in a process of its own for every size; all histories have the full length n. An exponent is fitted to time and to
+memory; beside them stand the exponents of the multiply-adds and of the numbers kept for the backward, which
+benchmarks/counting.py counts in a step of the library. Import time is measured in fresh processes. Installed size
+includes the packages that a package requires.
 
-Writes benchmarks/results/growth.json, which keeps what was measured on each make of CPU, growth.md, and
-figures/growth.svg. With --quick, the two smallest sizes of every axis and two rounds, it writes nothing.
+Writes benchmarks/results/growth.json (one entry for each CPU model), growth.md and figures/growth.svg. --quick takes
+two rounds of the two smallest sizes of every axis, and writes nothing.
 """
 
 import argparse
@@ -60,7 +61,7 @@ AXES = {
     "items": (1_024, 4_096, 16_384, 65_536),
     "batch": (8, 32, 128, 512),
 }
-FITTED = 3  # an exponent is that of the largest sizes: below, calls cost more than what they compute
+FITTED = 3  # largest sizes, which the exponents are fitted to: for smaller ones call overhead dominates
 PASS = 2  # batches that a contender trains on in a round
 PACKAGES = {"tinyattn": "tinyattn.models", "torch": "torch", "jax": "jax", "recbole": "recbole"}  # what is imported
 IMPORTS = 5
@@ -72,7 +73,7 @@ def configuration(sizes: dict[str, int]) -> Configuration:
 
 
 def measure(sizes: dict[str, int], names: list[str], rounds: int) -> dict[str, Any]:
-    """{name: seconds of every round, peak and own MB}, and what the library counts."""
+    """{contender: seconds of every round, peak MB, MB without imports}, and the counts of `counted_step`."""
     network, weights, batches = given(configuration(sizes), None)
     batches = batches[:PASS]
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +90,7 @@ def measure(sizes: dict[str, int], names: list[str], rounds: int) -> dict[str, A
 
 
 def refuse_others(names: list[str]) -> None:
-    """End where a contender computes something else than the library, at the smallest size of every axis."""
+    """Exit if a contender's loss or gradients differ from the library's at the smallest size of an axis."""
     network, weights, batches = given(configuration({axis: min(sizes) for axis, sizes in AXES.items()}), None)
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), network, weights, batches[:1], reference(network, weights, batches[0]))
@@ -97,7 +98,7 @@ def refuse_others(names: list[str]) -> None:
 
 
 def counted_step(network: SASRecNetwork, weights: Any, batch: Batch) -> dict[str, int]:
-    """Multiply-adds of a step without dropout, and the most numbers that one slice keeps for its backward."""
+    """Multiply-adds of a step without dropout, and the largest number of values a slice keeps for its backward."""
     most, p = 0, counted(weights)
     with counting() as counts:
         for part in batch.slices(SLICE_TOKENS):
@@ -108,7 +109,7 @@ def counted_step(network: SASRecNetwork, weights: Any, batch: Batch) -> dict[str
 
 
 def import_seconds(module: str) -> list[float]:
-    """How much longer a fresh process takes with the import than without; the first, cold one is left out."""
+    """Seconds that the import adds to a fresh process; the first import is left out, as the disk cache is cold."""
 
     def took(code: str) -> float:
         began = time.perf_counter()
@@ -120,7 +121,7 @@ def import_seconds(module: str) -> list[float]:
 
 
 def installed_bytes(package: str) -> dict[str, int]:
-    """{distribution: bytes of its files}, of a package and of all that it requires and that is installed."""
+    """{distribution: bytes of its files}, for a package and all its requirements that are installed."""
     found: dict[str, int] = {}
     if package == "tinyattn":
         found[package] = sum(f.stat().st_size for f in (ROOT / "tinyattn").rglob("*.py"))
@@ -132,7 +133,7 @@ def installed_bytes(package: str) -> dict[str, int]:
         try:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
-            continue  # required on other systems, or not here
+            continue  # not installed, e.g. required on other systems only
         if name not in found:
             files = [Path(str(file.locate())) for file in distribution.files or []]
             found[name] = sum(file.stat().st_size for file in files if file.is_file())
@@ -153,7 +154,7 @@ def packages() -> dict[str, Any]:
 
 
 def fitted(sizes: Iterable[int], values: Iterable[float]) -> float:
-    """The exponent of the FITTED largest sizes."""
+    """The exponent fitted to the FITTED largest sizes."""
     return exponent(list(sizes)[-FITTED:], list(values)[-FITTED:])
 
 
@@ -190,7 +191,7 @@ def _axes(found: dict[str, Any]) -> list[str]:
 
 
 def of(points: dict[str, Any], name: str) -> tuple[list[float], list[float]]:
-    """Seconds a step and MB at every size, of a contender."""
+    """A contender's seconds a step and MB, at every size."""
     rows = [point["contenders"][name] for point in points.values()]
     return [float(np.median(row["seconds"])) for row in rows], [max(row["own"], 0.1) for row in rows]
 
@@ -280,7 +281,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--axes", default=",".join(AXES), metavar="n,d")
     parser.add_argument("--contenders", default="tinyattn,torch-sdpa", metavar="NAME,NAME")
-    parser.add_argument("--quick", action="store_true", help="two small sizes of each, two rounds, nothing is written")
+    parser.add_argument("--quick", action="store_true", help="two rounds of two small sizes an axis; write nothing")
     args = parser.parse_args()
     for words, known in ((args.axes, AXES), (args.contenders, CONTENDERS)):
         unknown = set(words.split(",")) - known.keys()
@@ -297,7 +298,7 @@ def main() -> None:
     if not args.quick and set(args.axes.split(",")) != AXES.keys():
         refuse_other_code((row["machine"] for row in result.values()), "axes")
     axes: dict[str, Any] = {}
-    done: dict[str, Any] = {}  # BASE lies on every axis
+    done: dict[str, Any] = {}  # BASE is a point of every axis, and is measured once
     for axis in args.axes.split(","):
         for size in AXES[axis][: 2 if args.quick else None]:
             sizes = BASE | {axis: size}
@@ -310,7 +311,7 @@ def main() -> None:
     machine = describe()
     found = {"axes": axes, "packages": packages(), "machine": machine, "options": options}
     kernels = sorted({kernel for point in done.values() for kernel in point["kernels"]})
-    cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide a CPU's make, BLAS sees it
+    cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide the model, BLAS does not
     if args.quick:
         print(page({cpu: found}))
         return

@@ -1,10 +1,11 @@
-"""Does a SASRec that others trained give their scores here?
+"""Does tinyattn give the same scores as the code that trained a SASRec checkpoint?
 
     python benchmarks/imported.py sasrec.pth --code SASRec.pytorch/python --heads 1 --block-form pre
     python benchmarks/imported.py last.ckpt                    # RecTools' own, where it is installed
 
-FILE is a real checkpoint, `--code` the folder with pmixer's model.py that trained it. Both score the same histories.
-Writes benchmarks/results/imported.json, which keeps a row for each `--name`, and the table of docs/elsewhere.md.
+FILE is a checkpoint of pmixer/SASRec.pytorch or RecTools. For pmixer's, `--code` is the folder of the model.py that
+trained it. That code and tinyattn score the same histories. Writes benchmarks/results/imported.json, with a row for
+each `--name`, and the table of docs/elsewhere.md.
 """
 
 import argparse
@@ -26,11 +27,11 @@ from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, wr
 from tinyattn.models import import_model
 
 RESULT, PAGE = RESULTS / "imported.json", ROOT / "docs" / "elsewhere.md"
-ALIKE = 1e-5                      # of the largest score of a history
+ALIKE = 1e-5                      # largest difference allowed, relative to a history's largest score
 
 
 def of_pmixer(file: str, code: str, model: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """The scores that the class in model.py gives a history."""
+    """A function from a history to its scores by the class SASRec of pmixer's model.py."""
     import torch
 
     sys.path.insert(0, code)
@@ -54,9 +55,9 @@ def of_pmixer(file: str, code: str, model: Any) -> Callable[[np.ndarray], np.nda
 
 
 def of_rectools(file: str, model: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """The scores that RecTools gives a history. Its checkpoint runs code when RecTools reads it: only read your own.
+    """A function from a history to its scores by RecTools. Loading a checkpoint can run code: only load your own.
 
-    Lightning newer than 2.5.2, which RecTools 0.19 requires, needs TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for that.
+    RecTools 0.19 with a Lightning newer than 2.5.2 loads it only with TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1.
     """
     import torch
     from rectools.models import SASRecModel  # type: ignore[import-not-found]
@@ -86,10 +87,10 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", metavar="FILE")
-    parser.add_argument("--code", metavar="FOLDER", help="where pmixer's model.py is; without it, FILE is RecTools'")
+    parser.add_argument("--code", metavar="FOLDER", help="folder of pmixer's model.py (default: FILE is of RecTools)")
     parser.add_argument("--heads", type=int)
     parser.add_argument("--block-form")
-    parser.add_argument("--name", metavar="TEXT", help="what it is, for the table (default: the name of FILE)")
+    parser.add_argument("--name", metavar="TEXT", help="the model's name in the table (default: the name of FILE)")
     parser.add_argument("--histories", type=int, default=50, metavar="N")
     options = parser.parse_args()
     named = {name: getattr(options, name) for name in ("heads", "block_form") if getattr(options, name) is not None}

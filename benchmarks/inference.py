@@ -2,10 +2,10 @@
 
     python benchmarks/inference.py [--rounds 15] [--contenders tinyattn,torch-sdpa] [--only answers,one-more]
 
-answers: one history of 5, 20, 50 or 200 items, ten at once, and 6,040 users, over 3,416 items: the sizes of ML-1M, on
-histories that are drawn. one-more: a token of a text, an item of a history, with and without a cache, by all contenders
-of benchmarks/one_more.py. Every contender must first give the library's answers in float64. Writes
-benchmarks/results/inference.json and .md.
+answers: one history of 5, 20, 50 or 200 items, ten histories at once, and 6,040 users. Histories are random; the
+numbers of users and items (3,416) are ML-1M's. one-more: one more token of a text, or item of a history, with and
+without a cache, by the contenders of benchmarks/one_more.py. Every contender's answers are first compared with the
+library's in float64. Writes benchmarks/results/inference.json and .md.
 """
 
 import argparse
@@ -40,12 +40,12 @@ CASES = [*ONE, "ten at once", "all users"]
 TITLES = {case: f"one history of {n} items" for case, n in ONE.items()} | {
     "ten at once": "ten histories at once", "all users": "all 6,040 users"}  # fmt: skip
 PARTS = ("answers", "one-more")
-GOAL = {"must": 2, "moonshot": 5}  # times as fast as the faster PyTorch, for every one history
-CHECKED = 20  # histories of full length: where there is padding, torch-released attends to it
+GOAL = {"must": 2, "moonshot": 5}  # how many times as fast as the faster PyTorch, for a single history of any length
+CHECKED = 20  # histories of full length, because torch-released attends to padding
 
 
 def histories_of(case: str, network: SASRecNetwork) -> list[np.ndarray]:
-    """The histories of this case; items are drawn, and differ within a history."""
+    """Random histories of this case, without repeated items."""
     rng = np.random.default_rng(SEED)
     if case in ONE:
         return [1 + rng.choice(network.n_items, ONE[case], replace=False)]
@@ -72,13 +72,13 @@ def measure(network: SASRecNetwork, names: list[str], cases: list[str], rounds: 
 
 
 def times(result: dict[str, Any], case: str, name: str) -> np.ndarray:
-    """The contender's time over tinyattn's, round by round."""
+    """The contender's time / tinyattn's, for every round."""
     contenders = result["cases"][case]["contenders"]
     return np.divide(contenders[name]["seconds"], contenders["tinyattn"]["seconds"])
 
 
 def table(result: dict[str, Any]) -> str:
-    """A row a case: milliseconds, and in brackets times tinyattn's."""
+    """A row for each case: milliseconds, and in brackets the ratio to tinyattn's."""
     names = list(next(iter(result["cases"].values()))["contenders"])
     lines = ["| ms | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     for case, found in result["cases"].items():
@@ -92,7 +92,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def verdict(result: dict[str, Any]) -> str:
-    """The goal and what was reached: the worst of the cases with one history, against the faster PyTorch."""
+    """The goal and the result: the worst case with one history, against the faster PyTorch."""
     levels = ", ".join(f"{name} {least}" for name, least in GOAL.items())
     cases = [case for case in ONE if case in result["cases"]]
     rivals = [name for name in CONTENDERS if name != "tinyattn" and name in result["check"]]
@@ -148,7 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
-    parser.add_argument("--only", default=",".join(PARTS), metavar="PART,PART", help="the other stays as it was")
+    parser.add_argument("--only", default=",".join(PARTS), metavar="PART,PART", help="the parts to measure")
     args = parser.parse_args()
     for words, known in ((args.contenders, CONTENDERS), (args.only, PARTS)):
         unknown = set(words.split(",")) - set(known)

@@ -1,4 +1,4 @@
-"""The kinds that `tinyattn check` knows, for docs/check.md: what `tinyattn check --list` prints, as a table.
+"""Writes the table of docs/check.md: the kinds of implementation that `tinyattn check --list` prints.
 
     python benchmarks/kinds.py
 
@@ -24,7 +24,7 @@ def pages() -> dict[Path, str]:
 
 
 def escaped(row: str) -> str:
-    """With the bars inside its cells escaped."""
+    """A table row whose cells' own bars are escaped."""
     cells = row[2:-2].split(" | ", 2)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 

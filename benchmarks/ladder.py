@@ -1,11 +1,14 @@
-"""What did each choice that makes tinyattn fast buy? Training steps with each taken away, and up from a textbook.
+"""How much faster does each of tinyattn's optimizations make a training step?
+
+Two measurements: the library without one of them, and a textbook implementation that adds them one by one (the ladder).
 
     python benchmarks/ladder.py [--data DIR] [--rounds 9] [--config A,B,C] [--rungs ladder,threads,..] [--again]
 
-Batches, weights and DIR are those of benchmarks/training_step.py; the rungs are in benchmarks/peers/rungs.py. `ladder`
-among --rungs stands for all steps of the ladder. Every rung must first give the library's loss and gradients: a choice
-that makes it fast changes no result. Writes benchmarks/results/ladder.json after every few rungs, and ladder.md at the
-end; what was measured with this library and these rungs on this machine is measured again only with --again.
+Batches, weights and DIR are those of benchmarks/training_step.py. A rung is one such optimization
+(benchmarks/peers/rungs.py); `ladder` among --rungs stands for all steps of the ladder. Each rung's loss and gradients
+are first compared with the library's, because an optimization must not change results. Writes
+benchmarks/results/ladder.json after every few rungs, and ladder.md at the end. Without --again, results of the same
+code on the same machine are kept.
 """
 
 import argparse
@@ -28,7 +31,7 @@ from benchmarks.peers.rungs import AS_IT_IS, FROM_THE_TEXTBOOK, RUNGS, TEXTBOOK,
 from benchmarks.training_step import CONFIGURATIONS, SEED, STEPS, Configuration, draw, folder_of, given
 
 RESULT, PAGE = RESULTS / "ladder.json", RESULTS / "ladder.md"
-TOGETHER = 4  # rungs that are measured side by side, in the same rounds, with the library as it is
+TOGETHER = 4  # rungs that are measured in the same rounds, beside the unchanged library
 SHOWN = ("A", "B", "C")
 ALL_STEPS = "ladder"  # among rungs: every step of the ladder
 
@@ -36,7 +39,7 @@ ALL_STEPS = "ladder"  # among rungs: every step of the ladder
 def measure(
     configuration: Configuration, names: list[str], rounds: int, data: Path | None
 ) -> dict[str, dict[str, Any]]:
-    """Each of `names`, and in the same rounds the library as it is, whose seconds go under "beside"."""
+    """Measure each of `names` beside the unchanged library, whose seconds go under "beside"."""
     everyone = [*names, *({AS_IT_IS} - set(names))]
     with folder_of(*given(configuration, data)) as folder:
         checked = check(everyone, folder, "rungs")
@@ -50,7 +53,7 @@ def measure(
 
 
 def ratios(row: dict[str, Any]) -> np.ndarray:
-    """Time without the choice over time with it, round by round."""
+    """Time without the optimization / time with it, for every round."""
     return np.divide(row["seconds"], row["beside"])
 
 
@@ -70,7 +73,7 @@ def page(result: dict[str, Any]) -> str:
 
 
 def _ladder(result: dict[str, Any]) -> list[str]:
-    """A line a choice: where it leaves the step, in ms, and how many times faster that is than the line before."""
+    """A line for each rung: ms of a step that has it and all before it, and the speed-up over the line before."""
     lines = ["| | " + " | ".join(f"{key}, ms | gain" for key in result) + " |", "|---|" + "---|---|" * len(result)]
     columns = {key: _climbed(key, row["rungs"]) for key, row in result.items()}
     titles = {TEXTBOOK: "a textbook's way"} | {name: f"+ {RUNGS[name].choice}" for name in FROM_THE_TEXTBOOK}
@@ -80,7 +83,7 @@ def _ladder(result: dict[str, Any]) -> list[str]:
 
 
 def _climbed(key: str, rungs: dict[str, Any]) -> dict[str, str]:
-    """The cells of a configuration, by the rung taken; under "" the last step beside the first."""
+    """A configuration's cells, by the rung that is added; under "" the speed-up of the last step over the first."""
     found, before, first, slower = {}, None, None, None
     for name, contender in ladder(key).items():
         row = rungs.get(contender)
@@ -94,7 +97,7 @@ def _climbed(key: str, rungs: dict[str, Any]) -> dict[str, str]:
 
 
 def _as_it_is(rungs: dict[str, Any]) -> float:
-    """ms of a step of the library as it is: the median over all that was measured beside it."""
+    """ms of a step of the unchanged library: the median over all its measurements."""
     return 1e3 * float(np.median(np.concatenate([row["beside"] for row in rungs.values()])))
 
 
@@ -169,7 +172,7 @@ def main() -> None:
         metavar="NAME,NAME",
         help=f"{ALL_STEPS}, and {', '.join(RUNGS)}",
     )
-    parser.add_argument("--again", action="store_true", help="measure again what has been measured")
+    parser.add_argument("--again", action="store_true", help="repeat measurements that there are already")
     args = parser.parse_args()
     for words, known in ((args.config, SHOWN), (args.rungs, [ALL_STEPS, *RUNGS])):
         unknown = [name for name in words.split(",") if name not in known]
@@ -195,7 +198,7 @@ def main() -> None:
 
 
 def _kept(key: str, result: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """The configuration's row: the one there is, if it is of this code, machine and options, or a new one."""
+    """The configuration's known row if its code, machine and options are today's, else a new one."""
     machine = describe_code("tinyattn", *(f"benchmarks/peers/{name}.py" for name in ("rungs", "patch", "ours")))
     options = {"rounds": args.rounds, "lengths": "drawn" if args.data is None else "real"}
     old = result.get(key)

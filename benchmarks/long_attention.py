@@ -3,10 +3,10 @@
     python benchmarks/long_attention.py [--rounds 5] [--sizes 512,...,16384] [--contenders full,flash,...] [--quick]
 
 Causal, d 64. Each contender runs in a process of its own for every n, one after the other, in a new order each round;
-its results are first compared with float64. One head for all of them; more heads for flash and torch's.
+its results are first compared with float64. All run with one head; flash and torch's flash also with HEADS.
 
-Writes benchmarks/results/long_attention.json, which keeps what was measured on each make of CPU, long_attention.md, and
-figures/long_attention.svg. With --quick, two small sizes and two rounds, it writes nothing.
+Writes benchmarks/results/long_attention.json (one entry for each CPU model), long_attention.md and
+figures/long_attention.svg. --quick takes two rounds of two small sizes, and writes nothing.
 """
 
 import argparse
@@ -32,20 +32,20 @@ RESULT, PAGE = RESULTS / "long_attention.json", RESULTS / "long_attention.md"
 PICTURE = ROOT / "figures" / "long_attention.svg"
 SIZES = (512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)
 D, SEED, CHECKED = 64, 0, 300
-HEADS = 4  # of the second comparison, of flash with torch's
+HEADS = 4  # in the second comparison, of flash with torch's
 UP_TO = {
     "strided": 8_192,
     "full": 16_384,
     "tiles": 16_384,
     "torch-math": 16_384,
     "torch-window": 16_384,
-}  # they hold n² numbers, or n² / 8
-SQUARED = ("full", "tiles", "flash", "torch-math", "torch-flash", "torch-window", "strided")  # its stride is fixed
+}  # the largest n of contenders that hold n² numbers (strided: n² / 8)
+SQUARED = ("full", "tiles", "flash", "torch-math", "torch-flash", "torch-window", "strided")  # strided: stride is fixed
 FITTED = 3  # largest sizes, which an exponent is fitted to
 
 
 def measure(names: list[str], heads: int, n: int, rounds: int) -> dict[str, Any]:
-    """{name: seconds of every round, own MB}."""
+    """{contender: seconds of every round, MB without imports, thread pools}."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), heads, n, D)
         found = in_rounds(names, Path(folder), rounds, SEED, "long")
@@ -72,12 +72,12 @@ def page(result: dict[str, Any]) -> str:
 
 
 def median_ratio(row: dict[str, Any], one: str, other: str) -> float:
-    """The median over rounds of seconds of `one` / seconds of `other`."""
+    """The time of `one` / the time of `other`: the median over rounds."""
     return float(np.median(np.array(row[one]["seconds"]) / np.array(row[other]["seconds"])))
 
 
 def _verdicts(found: dict[str, Any]) -> list[str]:
-    """What is required: flash no slower than torch's from 2,048 on, in 1.2 of its memory; a window 20 times as fast."""
+    """Is flash as fast as torch's from n 2,048 on, in at most 1.2 times its memory? Is a window 20 times as fast?"""
     lines = []
     for what, rows in (("one head", found["one"]), (f"{HEADS} heads", found["heads"])):
         both = {n: row for n, row in rows.items() if {"flash", "torch-flash"} <= row.keys() and int(n) >= 2_048}
@@ -183,7 +183,7 @@ LOOKS = {"full": (GREY, "-o"), "flash": (BLUE, "-o"), "torch-flash": (ORANGE, "-
 
 @in_style
 def draw(found: dict[str, Any]) -> Any:
-    """Time on the left, memory on the right, against n, of the forms in LOOKS. -> matplotlib figure."""
+    """Time (left) and memory (right) against n, for the forms in LOOKS. -> matplotlib figure."""
     made, axes = figure(1, 2, size=(8.8, 4.2))
     for name, (colour, style) in LOOKS.items():
         points = {int(n): row[name] for n, row in found["one"].items() if name in row}
@@ -214,7 +214,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), metavar="N,N")
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
-    parser.add_argument("--quick", action="store_true", help="two small sizes, two rounds, nothing is written")
+    parser.add_argument("--quick", action="store_true", help="two rounds of two small sizes; write nothing")
     args = parser.parse_args()
     unknown = set(args.contenders.split(",")) - CONTENDERS.keys()
     if unknown:
@@ -235,14 +235,14 @@ def main() -> None:
         pools = [pool for found in (*one.values(), *heads.values()) for pool in found.pop("pools")]
         kernels = sorted({pool["architecture"] for pool in pools if pool["internal_api"] == "openblas"})
         machine = describe()
-        cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide a make, BLAS sees it
+        cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide the model, BLAS does not
         found = result.setdefault(cpu, {"one": {}, "heads": {}})
         found |= {"machine": machine, "options": {"rounds": rounds, "torch": torch}}
         for what, row in (("one", one), ("heads", heads)):
             if row:
                 here = found[what].get(str(n), {}) | row
                 found[what] = dict(sorted((found[what] | {str(n): here}).items(), key=lambda point: int(point[0])))
-        if not args.quick:  # what has been measured is not lost
+        if not args.quick:  # after every size, so that an interrupted run keeps its results
             write_result(RESULT, result)
     if not args.quick:
         write_pages(__file__, pages())
@@ -251,7 +251,7 @@ def main() -> None:
 
 
 def _torch() -> str | None:
-    """Its version, without importing it; None where it is not installed."""
+    """torch's version, without importing torch; None if it is not installed."""
     import importlib.metadata
 
     try:

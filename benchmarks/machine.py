@@ -1,4 +1,4 @@
-"""What a benchmark ran on, for its results file."""
+"""Describes the machine and code of a benchmark, and writes its results and pages."""
 
 import argparse
 import os
@@ -14,11 +14,11 @@ from tinyattn.show import save
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
-README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"  # pages with parts that are made of results
+README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"  # pages with parts that benchmarks write
 
 
 def read_no_arguments(doc: str | None) -> None:
-    """For a script without options: --help prints `doc`, and anything else is refused before a page is written."""
+    """Parse the command line of a script without options: --help prints `doc`, any other argument is an error."""
     argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
 
 
@@ -30,7 +30,7 @@ def measure_seeds(
     text: Callable[[Any], str],
     words: Sequence[str] | None,
 ) -> None:
-    """For a script with the option --seeds alone: measure each, and write `result` and `page` after every one."""
+    """Run a script whose only option is --seeds: measure each seed, and write `result` and `page` after each."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args(words)
@@ -47,24 +47,24 @@ def measure_seeds(
 
 
 def write_result(path: Path, result: Any) -> None:
-    """Write it as JSON, whole or not at all: some results are written again and again while they are measured."""
+    """Write a result as JSON, atomically: a run that is interrupted leaves the last complete file."""
     write_atomically(path, (json_text(result) + "\n").encode())
 
 
 def write_pages(script: str, pages: dict[Path, str]) -> None:
-    """What a script's `pages()` gives, each where it belongs: tests/test_pages.py checks that they are there."""
+    """Write the texts of a script's `pages()` into their pages; tests/test_pages.py compares the two."""
     for page, text in pages.items():
         write_atomically(page, filled(script, page, text).encode())
 
 
 def write_pictures(pictures: dict[Path, Any]) -> None:
-    """What a script's `pictures()` draws from its results file."""
+    """Save the figures of a script's `pictures()`."""
     for path, figure in pictures.items():
         save(figure, path)
 
 
 def filled(script: str, page: Path, text: str) -> str:
-    """What the page has to be: a page of results is `text`; any other has `text` between the script's two marks."""
+    """The page's new content: `text` for a page of results; elsewhere `text` replaces the part between two marks."""
     if RESULTS in page.parents:
         return text
     name = Path(script).stem
@@ -80,19 +80,19 @@ def clean_environment() -> dict[str, str]:
 
 
 def describe() -> dict[str, Any]:
-    """Date, commit, machine and versions; with "+" after the commit, code has changed since."""
+    """Date, commit, machine and versions; "+" after the commit means uncommitted changes of code."""
     commit = _git("rev-parse", "--short", "HEAD") or "unknown"
     return machine.describe() | {"commit": commit + _changed("tinyattn", "benchmarks/*.py")}
 
 
 def describe_code(*paths: str) -> dict[str, Any]:
-    """`describe`, but its commit is the last that changed these paths; with "+", they have changed since."""
+    """`describe` with the last commit that changed these paths; "+" means uncommitted changes of them."""
     commit = _git("log", "-1", "--format=%h", "--", *paths) or "unknown"
     return describe() | {"commit": commit + _changed(*paths)}
 
 
 def made_on(*machines: dict[str, Any]) -> str:
-    """The machines, versions and commits that the parts of a result were measured with, each once."""
+    """The machines, versions and commits of the parts of a result, without repetitions."""
     each = (
         f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}, commit {m['commit']}, {m['date']}"
         for m in machines
@@ -101,7 +101,7 @@ def made_on(*machines: dict[str, Any]) -> str:
 
 
 def refuse_other_code(known: Iterable[dict[str, Any]], what: str) -> None:
-    """End where only a part is to be measured, and the parts that stay are of another commit on this processor."""
+    """Exit if the results that would be kept were measured on this CPU with another commit."""
     now = describe()
     others = {m["commit"] for m in known if m["cpu"] == now["cpu"]} - {now["commit"]}
     if others:
@@ -115,5 +115,5 @@ def _changed(*paths: str) -> str:
 def _git(*words: str) -> str:
     try:
         return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    except OSError:                      # there is no git
+    except OSError:                      # git is not installed
         return ""

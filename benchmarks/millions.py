@@ -2,8 +2,8 @@
 
     python benchmarks/millions.py [--rows 2000000 20000000]
 
-Each command is a process; time is the processor's, of all its threads, and memory the most that it took. Each reads its
-data again. Writes benchmarks/results/millions.json, which keeps what was measured for each number of rows.
+Each command is a process that reads its data itself. Time is the CPU time of all its threads, memory its peak. Writes
+benchmarks/results/millions.json, with an entry for each number of rows.
 """
 
 import argparse
@@ -25,8 +25,8 @@ from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, wr
 
 RESULT = RESULTS / "millions.json"
 ITEMS = 26_000
-PIECE = 100_000          # rows that are written at a time: a child begins with the peak memory of its parent
-A_USER = 145             # rows, in the mean, as in MovieLens 20M
+PIECE = 100_000          # rows written at a time: few, because a child's peak memory starts at its parent's
+A_USER = 145             # mean number of rows of a user, as in MovieLens 20M
 COMMANDS = {
     "data FILE": "data {file}",
     "train FILE --epochs 1": "train {file} --epochs 1 --workers 1 --maxlen 50 --valid-users 10000 "
@@ -37,7 +37,7 @@ COMMANDS = {
 
 
 def write(path: Path, rows: int) -> None:
-    """Lines of user, item and time: users of random lengths, whose items are those of their group half of the time."""
+    """Write lines of user, item and time; half of the items are popular ones, half are of the user's group."""
     rng, users = np.random.default_rng(0), rows // A_USER
     with path.open("w") as file:
         for begin in range(0, rows, PIECE):
@@ -51,7 +51,7 @@ def write(path: Path, rows: int) -> None:
 
 
 def measured(command: str) -> dict[str, float]:
-    """The processor's seconds of a command, and its peak memory in GB. Ends where it fails."""
+    """CPU seconds of a command, and its peak memory in GB. Exits if the command fails."""
     words = [sys.executable, "-P", "-m", "tinyattn", *command.split()]
     process = subprocess.Popen(words, env=environment(ROOT), stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)

@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "models.md"
 SETS = ("MovieLens 1M", "Beauty", "Beauty, by time", "Games, among 100")
 READ = ("sampled", "full", "splits")
 FULL, UNI100 = ("full", "ndcg@10"), ("uni100", "ndcg@10")
-# title: the model, the run's key in `sampled`, and in `full`
+# {title: (model, key of its run in `sampled`, key of its run in `full`)}
 MODELS = {
     "popularity": ("`popularity`", "popularity", "popularity"),
     "Markov chain": ("`markov`", "markov", "markov"),
@@ -47,7 +47,7 @@ BY_TIME = {"GRU4Rec, cross-entropy": "gru4rec-ce"}  # a model whose run in `spli
 
 
 def column(runs: list[dict[str, Any]], metric: tuple[str, str]) -> str:
-    """Mean and deviation over seeds; nothing where the model has no such run."""
+    """Mean and standard deviation over seeds; empty if there are no runs."""
     protocol, name = metric
     return cell([run["metrics"][protocol][name] for run in runs], digits=3)
 
@@ -73,13 +73,13 @@ def table(sampled: Results, full: Results, splits: Results) -> str:
 
 
 def command(one: str | None, other: str | None) -> str:
-    """The command that trains what was run on MovieLens 1M."""
+    """The command that trains the model as it was run on MovieLens 1M."""
     row = EXPERIMENTS["full" if other else "sampled"].rows[f"ml-1m-{other or one}"]
     return " ".join(["tinyattn train ml-1m.txt --model", row.model, *itertools.starmap(flag, row.options.items())])
 
 
 def flag(name: str, value: Any) -> str:
-    """An option as `tinyattn train` takes it."""
+    """An option in the syntax of `tinyattn train`."""
     name = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no-{name}"
@@ -87,7 +87,7 @@ def flag(name: str, value: Any) -> str:
 
 
 def size(results: Results, key: str, title: str) -> str:
-    """A sentence on a data set, as its runs found it."""
+    """A sentence about the size of a data set, from the runs' results."""
     data = results[key][0]["data"]
     each = data["interactions"] / data["users"]
     return f"{title}: {data['users']:,} users, {data['items']:,} items, {each:.0f} interactions a user."

@@ -2,10 +2,10 @@
 
     python benchmarks/muon.py [--seeds 3]
 
-Both optimizers train for the same epochs, with each of RATES, falling to 0 along half a cosine. The rate of a row is
-the one with the best mean on validation; what the table shows was measured on other data, with that rate. The
-decoder learns sentences of the grammar, whose entropy is the lowest loss that anything reaches.
-Writes benchmarks/results/muon.json, after each seed, and muon.md.
+Both optimizers train for the same number of epochs with each learning rate of RATES, which falls to 0 along half a
+cosine. Each row of the table has the rate that is best on validation in the mean over seeds, and shows its results on
+test data. The decoder learns sentences of a random grammar, whose entropy is the lowest possible expected loss.
+Writes benchmarks/results/muon.json and muon.md after each seed.
 """
 
 import json
@@ -31,7 +31,7 @@ RATES = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016)
 SHARED: dict[str, Any] = {"schedule": "cosine", "workers": 1}
 DECODER, SASREC = "decoder, nats a character", "SASRec, NDCG@10"
 EPOCHS = {DECODER: 10, SASREC: 30}
-LOWER = {DECODER}                                  # lower is better
+LOWER = {DECODER}                                  # models for which lower is better
 
 
 def measure(seed: int) -> dict[str, Any]:
