@@ -1,9 +1,9 @@
-"""This checkout's library beside another commit's, in the same rounds: is a training step slower, or larger?
+"""Compare a training step of this checkout with that of another commit: is it slower, or does it take more memory?
 
-`python benchmarks/training_step.py --against COMMIT` does it. The other commit is checked out into a temporary folder
-and runs its own code, benchmarks included: names and files may differ between the two, so each makes its own batches
-and weights from the same seeds (benchmarks/peers/work.py), and only plain numbers are exchanged. Where losses or
-gradients differ, nothing is measured.
+`python benchmarks/training_step.py --against COMMIT` runs the comparison. The other commit is checked out into a
+temporary folder and runs its own code, its benchmarks included. Names and files may differ between the two commits, so
+each makes its own batches and weights from the same seeds (benchmarks/peers/work.py), and only plain numbers are
+exchanged. Where losses or gradients differ, nothing is measured.
 """
 
 import json
@@ -25,19 +25,19 @@ from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_resul
 
 RESULT, PAGE = RESULTS / "against.json", RESULTS / "against.md"
 ROUNDS = 15
-SITTING = 3  # rounds that one pair of processes trains; then both are started anew
-SEED = 0  # of the order in which the two are asked
-SURE = 0.95
-SLOWER = 1.03  # the most that our time may be, over theirs
-LARGER = 1.01  # the same of memory, which counts as larger only if its whole interval is above 1 as well
-NEAR = 1e-6  # relative difference allowed in a norm in float64
-TINY = 1e-9  # the same over the largest norm, for gradients that are zero but for rounding
+SITTING = 3  # rounds after which both processes are started anew
+SEED = 0  # for the random order of the two in each round
+SURE = 0.95  # confidence level of the intervals
+SLOWER = 1.03  # largest accepted ratio of our time to theirs
+LARGER = 1.01  # largest accepted ratio of peak memory; above it, memory is larger if its whole interval exceeds 1
+NEAR = 1e-6  # relative tolerance of losses and gradient norms in float64
+TINY = 1e-9  # absolute tolerance, as a share of the largest norm: a zero gradient has rounding errors
 SIDES = ("ours", "theirs")
 
 
 @dataclass(frozen=True)
 class Side:
-    """A checkout, the commit it is of, and variables of its processes' environment."""
+    """A checkout, its commit, and the environment variables of its processes."""
 
     name: str
     root: Path
@@ -45,7 +45,7 @@ class Side:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def work(self, wanted: str, folder: Path, data: Path | None) -> dict[str, Any]:
-        """Fill the folder with this checkout's code; -> what that prints (benchmarks/peers/work.py)."""
+        """Write batches and weights to the folder, made by this checkout's code. -> the JSON that work.py prints."""
         file = Path(__file__).parent / "peers" / "work.py"
         words = [str(self.root), wanted, str(folder), *([] if data is None else [str(data.resolve())])]
         made = subprocess.run(
@@ -69,7 +69,7 @@ def git(*words: str) -> str:
 
 @contextmanager
 def both(commit: str) -> Iterator[tuple[Side, Side]]:
-    """This checkout as it stands, "+" where it differs from its commit, and the other commit in a temporary folder."""
+    """This checkout, its commit marked "+" if files have changed, and the other commit in a temporary folder."""
     name = f"{commit}^{{commit}}"
     found = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", "--short", "--end-of-options", name],
@@ -81,7 +81,7 @@ def both(commit: str) -> Iterator[tuple[Side, Side]]:
     changed = git("status", "--porcelain", "--", "tinyattn", ":(glob)benchmarks/**/*.py")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve() / "theirs"
-        # both compile into a folder of their own: to read what was compiled before takes less memory
+        # both compile anew: a process that reads older .pyc files would take less memory than one that compiles
         settings = {"PYTHONPYCACHEPREFIX": str(root.parent / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
         git("-c", "core.hooksPath=/dev/null", "worktree", "add", "--detach", str(root), theirs)
         try:
@@ -94,7 +94,7 @@ def both(commit: str) -> Iterator[tuple[Side, Side]]:
 
 
 def difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
-    """How the work of the two differs, in words; None where it is the same."""
+    """The first difference between the two commits' losses, gradients or settings, in words; None if there is none."""
     if len(ours["losses"]) != len(theirs["losses"]):
         return f"{len(ours['losses'])} batches here, {len(theirs['losses'])} there"
     for what in ("dropout", "threads"):
@@ -113,7 +113,7 @@ def difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
 
 
 def measure(sides: tuple[Side, Side], wanted: str, rounds: int, data: Path | None) -> dict[str, Any]:
-    """What both took: {"ours": .., "theirs": ..}; ends where their work differs."""
+    """Time and memory of both: {"ours": .., "theirs": ..}. SystemExit if they compute different things."""
     with tempfile.TemporaryDirectory() as place:
         folders = {side.name: Path(place) / side.name for side in sides}
         work = {side.name: side.work(wanted, folders[side.name], data) for side in sides}
@@ -144,11 +144,11 @@ def measure(sides: tuple[Side, Side], wanted: str, rounds: int, data: Path | Non
 
 
 def interval(values: list[float], sure: float = SURE) -> tuple[float, float, float]:
-    """The sign test's interval around the median: low, high, and how sure it is.
+    """The sign test's confidence interval of the median: low, high, and its confidence.
 
-    A distribution's median lies between the k-th smallest and the k-th largest value unless fewer than k values lie on
-    one side of it: that is as likely as fewer than k heads, or tails, in n tosses of a coin. Fewer than six values do
-    not reach 95 %: then the interval is their whole range, and less sure.
+    A distribution's median lies between the k-th smallest and the k-th largest of n values unless fewer than k values
+    lie on one side of it. The probability of that is the probability of fewer than k heads, or fewer than k tails, in n
+    tosses of a coin. Fewer than six values cannot reach 95 %: their interval is the whole range, with less confidence.
     """
     n, ordered = len(values), sorted(values)
     k, outside = 1, 2 * 0.5**n  # P(fewer than k heads of n) + P(fewer than k tails)
@@ -164,10 +164,10 @@ def ratios(row: dict[str, Any], what: str = "seconds") -> list[float]:
 
 
 def judged(row: dict[str, Any]) -> dict[str, Any]:
-    """Medians of ratios with their intervals; does "at most 3 % slower, memory not above" hold, and surely?
+    """Medians of the ratios with their intervals; does "at most 3 % slower, memory not above" hold, and surely?
 
-    Time is judged by its median; it is sure where the interval lies on one side of 3 %. Memory is above where the
-    median and the whole interval say so: processes of one commit differ, too.
+    The verdict on time follows the median, and is sure if the whole interval lies on one side of 3 %. Memory counts as
+    above only if the median exceeds LARGER and the whole interval exceeds 1, as processes of one commit differ, too.
     """
     time, peak = ratios(row), ratios(row, "peak")
     (low, high, sure), memory = interval(time), interval(peak)
@@ -251,7 +251,7 @@ Made by `python benchmarks/training_step.py --against COMMIT`.
 
 
 def kept(result: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Rows that were measured with these commits, on this machine and with these options."""
+    """The earlier rows with the same commits, machine and options as `now`."""
     found = {}
     for key, row in result.items():
         differs = [
@@ -269,7 +269,7 @@ def kept(result: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 def run(
     commit: str, keys: dict[str, dict[str, str]], rounds: int, data: Path | None, again: bool, everything: list[str]
 ) -> None:
-    """Measure the configurations `keys`, {key: its title and lengths}; `everything` is the order of the page."""
+    """Measure the configurations `keys`, {key: its title and lengths}; `everything` is the page's order of keys."""
     with both(commit) as sides:
         options = {"rounds": rounds, "sitting": SITTING, "seed": SEED}
         now = {"machine": describe(), "options": options} | {side.name: side.commit for side in sides}

@@ -1,11 +1,11 @@
-"""What benchmarks/robustness.py tries on files, frames and arguments that nobody means well.
+"""The attacks of benchmarks/robustness.py: damaged or hostile files, frames and arguments.
 
-A kind makes its tries from a generator of random numbers: what is done, and a function that says what went wrong, or
-"". They run one after the other in a worker process with a limit of memory and of time. Where it dies, hangs, or writes
-past Python to standard error, that is the failure of this try, and the next one has a new process.
+Each kind of attack draws its tries at random. A try is a description and a function that returns what went wrong, or
+"". Tries run one after the other in a worker process with limits of memory and time. If the process dies, hangs, or
+compiled code writes to standard error, the try has failed. After a crash or a hang, a new process runs the next try.
 
-A command may do what it is asked, and then its answer is compared with one computed elsewhere; or it ends with exit
-code 2 and one line, and leaves nothing behind.
+A command passes in two ways. It succeeds, and its answer equals one that is computed independently; or it ends with
+exit code 2 and one line, and leaves no files behind.
 """
 
 import contextlib
@@ -47,11 +47,11 @@ from tinyattn.models import Recommender, RunFolder, import_model
 from tinyattn.models.layouts.weights import WRAPPERS
 
 PATIENCE = 60  # seconds of a try; a machine may be loaded
-MEMORY = 6 << 30  # bytes of addresses of a worker, of which PyTorch takes most
+MEMORY = 6 << 30  # bytes of a worker's address space; PyTorch takes most of them
 
 
 class Kind(NamedTuple):
-    """`run(folder, tries, rng)` yields for every try what went wrong, or ""; `needs` are packages."""
+    """`run(folder, tries, rng)` yields what went wrong in each try, or ""; `needs` lists the packages it requires."""
 
     says: str
     tries: int
@@ -65,7 +65,7 @@ class Try(NamedTuple):
 
 
 def guarded(what: str, f: Callable[[], str]) -> str:
-    """What f says is wrong, or what it raises."""
+    """The failure that f returns or raises, in words; "" if there is none."""
     try:
         wrong = f()
         return f"{what}: {wrong}" if wrong else ""
@@ -77,7 +77,7 @@ def guarded(what: str, f: Callable[[], str]) -> str:
 
 
 def apart(tries: list[Try]) -> Iterator[str]:
-    """What went wrong with each, in worker processes: a new one after each that ended."""
+    """Run the tries in worker processes, and yield what went wrong in each. A new process replaces one that died."""
     done = 0
     while done < len(tries):
         reads, writes = os.pipe()
@@ -98,10 +98,10 @@ def apart(tries: list[Try]) -> Iterator[str]:
 
 
 def _work(tries: list[Try], writes: int) -> None:
-    """Never returns. A try is killed by its alarm, whose default action this is."""
+    """Run the tries in this process, which then exits. SIGALRM kills it if a try takes too long."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    with tempfile.TemporaryFile() as native:  # what compiled code prints
+    with tempfile.TemporaryFile() as native:  # receives what compiled code prints
         os.dup2(native.fileno(), 2)
         for one in tries:
             signal.alarm(PATIENCE)
@@ -122,7 +122,7 @@ class Said(NamedTuple):
 
     @property
     def wrong(self) -> str:
-        """What is wrong with the form of its end; exit code 1 is of `collect` where a run failed."""
+        """A wrong exit code or message, in words, or "". Only `collect` may end with 1, if a run failed."""
         *before, last = self.err.splitlines() or [""]
         odd = [line for line in [*before, last if self.code != 2 else ""] if "Warning" in line or "Traceback" in line]
         if self.code == 2 and (odd or not last.startswith("tinyattn") or len(last) > LONGEST
@@ -133,12 +133,12 @@ class Said(NamedTuple):
 
 
 def typed(*arguments: object) -> Said:
-    """The command in this process, with streams as a terminal of UTF-8 has them."""
+    """Run the command in this process, with the streams of a UTF-8 terminal."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace")
     with redirect_stdout(out), redirect_stderr(err):
         try:
             code = main([str(a) for a in arguments])
-        except SystemExit as stop:  # argparse's way out
+        except SystemExit as stop:  # argparse exits so
             code = stop.code if isinstance(stop.code, int) else 2
         out.flush()
         err.flush()
@@ -146,7 +146,7 @@ def typed(*arguments: object) -> Said:
 
 
 def left(folder: Path) -> str:
-    """What a refused command left in a folder that was not there before."""
+    """The files that a refused command left in a folder that it made, in words; "" if there is no folder."""
     return f"it left {', '.join(sorted(p.name for p in folder.iterdir()))}" if folder.exists() else ""
 
 
@@ -156,7 +156,7 @@ def close(found: np.ndarray, expected: np.ndarray, what: str = "scores") -> str:
     return "" if off < 1e-4 else f"{what} are off by {off:.1e}"
 
 
-# --- parameters of others
+# --- parameters from other libraries
 
 
 HISTORIES = [np.array(h) for h in ([4], [1, 2, 3], [9, 9, 1, 5, 2, 6], [1, 2, 3, 4, 5, 6, 7, 8, 9])]
@@ -164,7 +164,7 @@ LAYOUTS: dict[str, tuple[Any, Any, list[str]]] = {
     "pmixer": (sasrecs.pmixer_weights, lambda w, h: sasrecs.pmixer(w, "pre", h), ["--block-form", "pre"]),
     "rectools": (sasrecs.rectools_weights, sasrecs.rectools, []),
 }
-# what becomes of a parameter, and what it has to be read as: None where no model may come of it
+# {form: (change of a parameter, the array it must be read as, or None if the import must be refused)}
 TENSORS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any] | None]] = {
     "as it is": (lambda torch, t: t, lambda x: x),
     "float64": (lambda torch, t: t.double(), lambda x: x),
@@ -249,7 +249,7 @@ def _same_scores(out: Path, weights: Any, scores: Any) -> str:
 
 
 def odd_json(text: str, rng: random.Random) -> str:
-    """JSON in which one to three values are others, gone, new, or there twice."""
+    """The JSON with one to three values replaced, deleted or added, and sometimes a duplicate key."""
     whole = {"": json.loads(text)}
     for _ in range(rng.randrange(1, 4)):
         places = list(_places(whole))
@@ -270,7 +270,7 @@ def odd_json(text: str, rng: random.Random) -> str:
 
 
 def flipped(content: bytes, rng: random.Random) -> bytes:
-    """One to three changes of bytes: a bit, some bytes out, some in, all from here on gone."""
+    """The bytes after one to three changes: a flipped bit, bytes deleted or inserted, or the rest cut off."""
     for _ in range(rng.randrange(1, 4)):
         at = rng.randrange(max(1, len(content)))
         some = [bytes(b ^ 1 << rng.randrange(8) for b in content[at : at + 1]) + content[at + 1 :],
@@ -280,7 +280,7 @@ def flipped(content: bytes, rng: random.Random) -> bytes:
 
 
 def repacked(path: Path) -> None:
-    """The same archive, compressed."""
+    """Rewrite the archive with compressed members."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -354,7 +354,7 @@ ROPES: list[Any] = [
 
 
 def configurations(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """Folders of GPT-2 and LLaMA. Where one is read, its logits are compared with those of its configuration."""
+    """Folders of GPT-2 and LLaMA with a damaged configuration. If one is imported, its logits must follow it."""
     for kind, config in elsewhere.CONFIGS.items():
         elsewhere.write(folder / kind, config, elsewhere.weights_of(config))
         elsewhere.write(folder / f"{kind}-parts", config, elsewhere.weights_of(config), shards=3)
@@ -387,9 +387,9 @@ def _configured(folder: Path, file: str, text: str, how: str) -> str:
             return found.wrong or left(out)
         config = json.loads((folder / "config.json").read_text())
         model = import_model(folder)
-        with contextlib.suppress(KeyError, TypeError, ValueError, IndexError):  # what the reference does not know
+        with contextlib.suppress(KeyError, TypeError, ValueError, IndexError):  # the reference cannot compute it
             base = elsewhere.LLAMA if folder.name.startswith("llama") else elsewhere.GPT_2
-            if config.get("num_attention_heads", config.get("n_head")) != elsewhere.H:  # which it does not read
+            if config.get("num_attention_heads", config.get("n_head")) != elsewhere.H:  # the reference has H heads
                 return ""
             expected = elsewhere.FORWARDS[base["model_type"]](config, elsewhere.weights_of(base), ids_of())
             return close(logits(model, ids_of()), expected, "logits")
@@ -405,7 +405,7 @@ SMALL = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01", "-
 
 
 class Nights(NamedTuple):
-    """A file of interactions, and the run of a SASRec on it."""
+    """A file of interactions, and the run folder of a SASRec trained on it."""
 
     data: Path
     run: Path
@@ -423,7 +423,7 @@ BYTES = [b"\xff\xfe", b"a\xffb", b"\xed\xa0\x80", b"x" * 255, b"x" * 300, b"\n",
 
 
 def names(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """Files and folders whose names are no UTF-8, no line, or no name at all."""
+    """Files and folders whose names are not UTF-8, contain line breaks, or are too long or not valid."""
     nights = Nights.of(folder)
     while True:
         odd, place = os.fsdecode(rng.choice(BYTES) + rng.choice([b"", b"", b"z"])), rng.randrange(9)
@@ -434,7 +434,7 @@ def _named(folder: Path, nights: Nights, odd: str, place: int) -> str:
     folder.mkdir()
     path = folder / odd
     try:
-        with contextlib.suppress(OSError, ValueError):  # such a file cannot be: then it is missing
+        with contextlib.suppress(OSError, ValueError):  # such a file cannot exist: the command finds none
             if place in (0, 1, 2):
                 shutil.copy(nights.data, path)
             elif place in (3, 4, 5):
@@ -458,7 +458,7 @@ def _named(folder: Path, nights: Nights, odd: str, place: int) -> str:
 
 
 def write_runs(folder: Path) -> None:
-    """What a sweep of two runs leaves, both finished in an earlier version of themselves."""
+    """The folder of a sweep of two runs: its sweep.json, and the log of one run."""
     (folder / "sweep.json").write_text('{"varied": ["dim"], "runs": {"dim=8": {"dim": 8}, "dim=16": {"dim": 16}}}')
     (folder / "dim=8.log").write_text("tinyattn: a note\n")
 
@@ -482,7 +482,7 @@ def _socket(path: Path) -> None:
 
 
 def odd_files(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """A pipe, a folder, a device in the place of every file that a command reads or writes."""
+    """A pipe, folder, device, socket or broken link in the place of a file that a command reads or writes."""
     nights = Nights.of(folder)
     inside = ["config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv", "moments.npz", "figures"]
     places = [*inside, "DATA", "--names", "--users", "--only", "--out", "run", "grid", "sweep.json", "log", "weights"]
@@ -533,7 +533,7 @@ def _odd_file(folder: Path, nights: Nights, kind: str, place: str, asked: int, i
 
 
 def sweeps(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """sweep.json, the grid, and files of runs, changed by hand."""
+    """A sweep whose sweep.json, grid or run files are damaged."""
     data, swept = write_tiny(folder / "tiny.txt"), folder / "swept"
     grid = f'data = "{data}"\nmodel = "markov"\norder = [1, 2]\n'
     (folder / "grid.toml").write_text(grid)
@@ -604,7 +604,7 @@ DAMAGE = [np.nan, np.inf, -np.inf, 1e30, -1e30, 1e300, 5e-324]
 
 
 def hidden(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """docs and tests/ops/test_hidden.py: what a mask hides has to be finite; a number is right, or NaN."""
+    """Huge or non-finite numbers behind a mask: outputs must be right or NaN (see tests/ops/test_hidden.py)."""
     while True:
         form, damage, which = rng.choice(FORMS), rng.choice(DAMAGE), rng.choice(["key", "value", "both", "one entry"])
         seed = rng.randrange(2**32)
@@ -673,7 +673,7 @@ def _date(rng: random.Random, hours: float | None = None) -> Any:
 
 
 def frames(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """Frames of pandas and Polars: the sequences that sorted() makes of their rows, or ValueError."""
+    """Frames of pandas and Polars: they must give the sequences of their rows sorted by time, or ValueError."""
     while True:
         of, users, items = rng.choice([*KINDS_OF]), rng.choice([*IDS]), rng.choice([*IDS])
         times, gone = rng.choice([*TIMES, ""]), rng.choice(GONE)
@@ -703,7 +703,7 @@ def _frame(
             warnings.simplefilter("ignore")
             frame = _made(package, rows, dict(zip(("user", "item", "time"), kinds, strict=True)))
             frame = _arranged(package, frame, columns, how)
-    except Exception:  # the package itself does not make such a frame
+    except Exception:  # the package itself cannot make such a frame
         return ""
     try:
         with warnings.catch_warnings():
@@ -719,7 +719,7 @@ def _frame(
         return "a frame without rows is accepted"
     if lost in rows:
         return f"a row without {lost} is accepted"
-    if how == "series" and names[0] == "lists":  # a sequence a row
+    if how == "series" and names[0] == "lists":  # one sequence per row
         return ""
     if columns in ("twice", "one", "none", "numbers", "levels") or how in ("series", "groups"):
         return "it is accepted"
@@ -765,7 +765,7 @@ def _arranged(package: Any, frame: Any, columns: str, how: str) -> Any:
 
 
 def _sorted_alike(data: Interactions, frame: Any, rows: dict[str, list[Any]]) -> str:
-    """Whether the table has what sorted() makes of the frame's own values, in their order."""
+    """Compare the sequences with the frame's values, sorted stably by time. -> the difference, or ""."""
     frame = frame.collect() if hasattr(frame, "collect") else frame
     values = {plain.strip().lower().split()[0]: (frame[plain].tolist() if hasattr(frame[plain], "tolist")
                                                   else frame[plain].to_list()) for plain in frame.columns}  # fmt: skip
@@ -846,7 +846,7 @@ SHARDS = ["0/0", "3/2", "x/y", "1/0", "0/3", "-1/3", "1/-3", "1", "/", "1/2/3", 
 
 
 def shards(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """Parts that are none, and parts that together are everybody."""
+    """`--shard` with invalid parts I/N, and with valid ones, which must agree with the command for all users."""
     nights, whole = Nights.of(folder), folder / "whole.csv"
     if (found := typed("recommend", nights.run, "--users", "all", "--out", whole)).code:
         raise RuntimeError(f"the undisturbed command: {found}")
@@ -873,7 +873,7 @@ def _odd_shard(folder: Path, nights: Nights, odd: str, users: list[str]) -> str:
 
 
 def _all_shards(folder: Path, nights: Nights, n: int, k: int, some: list[int]) -> str:
-    """Users of `some` parts, and their items, are those of the command for all, and every user is in one part."""
+    """Users and items of `some` parts must equal those of the command for all users, and each user is in one part."""
     lines: dict[str, list[list[str]]] = {}
     for name, parts in (("all", [None]), ("parts", some)):
         lines[name] = []
@@ -896,7 +896,7 @@ def _all_shards(folder: Path, nights: Nights, n: int, k: int, some: list[int]) -
 
 
 def divergences(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """Rates of learning of every size: a model that can be asked, or a line and no folder."""
+    """Learning rates of every size: training must give a usable model, or one line and no folder."""
     data = write_tiny(folder / "tiny.txt")
     while True:
         model = rng.choice(["sasrec", "mf", "gru4rec", "fpmc", "bert4rec"])
@@ -920,7 +920,7 @@ def _diverged(out: Path, data: Path, flags: list[str]) -> str:
 
 
 def handed_in(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """Submissions for `course grade` that are broken: read as text, without running what they hold."""
+    """Broken submissions for `course grade`. Their code is read as text and never run."""
     from tests.course.grading import test_marks
 
     whole = test_marks.handed_in()
@@ -972,7 +972,7 @@ def _handed_in(folder: Path, content: bytes, how: str, seed: int) -> str:
 
 
 def of(make: Callable[[Path, random.Random], Iterator[Try]]) -> Callable[[Path, int, random.Random], Iterator[str]]:
-    """The run of a kind: so many of its tries, apart."""
+    """`Kind.run`, from a generator of tries: the first `tries` of them, run in worker processes."""
 
     def run(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
         yield from apart(list(itertools.islice(make(folder, rng), tries)))

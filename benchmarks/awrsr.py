@@ -1,9 +1,9 @@
-"""Verdicts and one table for docs/awrsr.md, from the runs of the experiment awrsr and from what refinements cost.
+"""Write the verdicts and the table of docs/awrsr.md, from the runs of the experiment awrsr and the cost of refinements.
 
     python benchmarks/awrsr.py
 
-It reads benchmarks/results/reproduce/awrsr and benchmarks/results/refinements.json, and trains nothing. What has not
-been run is named as still to come.
+It reads benchmarks/results/reproduce/awrsr and benchmarks/results/refinements.json, and trains nothing. Runs that
+are missing are listed as still to come.
 """
 
 import json
@@ -36,7 +36,7 @@ BESIDE = ("popularity", "markov", "sasrec-ce", "stosa-released")
 
 
 def table(results: Results) -> list[str]:
-    """NDCG@5 of all rows with one layer, and the gains of refinements, on both data sets."""
+    """NDCG@5 of every model with one layer, and the gain from each refinement, on both data sets."""
     shown = "gain, % of the backbone's"
     lines = heading([column for data in DATASETS.values() for column in (data.title, shown, "published")])
     for key in BESIDE:

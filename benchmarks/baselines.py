@@ -1,8 +1,9 @@
-"""Popularity and Markov on four data sets, beside the numbers of another implementation on the same files.
+"""Compare Popularity and Markov on four data sets with the numbers of another implementation on the same files.
 
     python benchmarks/baselines.py --data DIR
 
-The protocol is right if counting baselines agree: full metrics to four digits, uni100, which is sampled, to .01.
+These baselines only count, so both implementations must agree if the evaluation protocol is right: in full metrics to
+four digits, in uni100, whose candidates are sampled, to .01.
 Writes benchmarks/results/baselines.json and .md. The data is not part of this project.
 """
 
@@ -23,7 +24,7 @@ from tinyattn.models import Markov, Popularity
 RESULT, PAGE = RESULTS / "baselines.json", RESULTS / "baselines.md"
 METRICS = [("full", "hr@5"), ("full", "ndcg@5"), ("full", "hr@10"), ("full", "ndcg@10"), ("uni100", "hr@10"),
            ("uni100", "ndcg@10")]  # fmt: skip
-# of an implementation that shares no code with this one, and came with the files
+# numbers that came with the files, from an implementation that shares no code with this one
 REFERENCE = {
     "ml-1m": {
         "popularity": (0.0200, 0.0126, 0.0369, 0.0180, 0.4329, 0.2370),
@@ -45,7 +46,7 @@ REFERENCE = {
 
 
 def page(result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone: what we measure, and in brackets REFERENCE."""
+    """The Markdown page, from the results file alone: our numbers, with those of REFERENCE in brackets."""
     intro = "Ours, and in brackets the numbers of another implementation, which is not published, on the same file."
     lines = ["# Baselines, to the digit", "", intro, ""]
     titles = " | ".join(f"{protocol} {metric.upper()}" for protocol, metric in METRICS)

@@ -1,4 +1,4 @@
-"""What README and chapter 09 say of bugs that train, from the runs of the experiment bugs.
+"""Write the results that README and chapter 09 quote on bugs that train, from the runs of the experiment bugs.
 
     python benchmarks/bugs.py
 
@@ -19,7 +19,7 @@ from tinyattn.experiments.tables import missing
 
 EXPERIMENT = EXPERIMENTS["bugs"]
 FOLDER = RESULTS / "reproduce" / EXPERIMENT.name
-# The ten bugs of chapter 09: the name there, and the kind and the name in the zoo
+# The ten bugs of chapter 09: {name in the chapter: (kind, name) in the zoo of bugs}
 TEN = {
     "no_scale": ("attention", "no_scale"),
     "scale_of_keys": ("attention", "scale_of_keys"),
@@ -39,7 +39,7 @@ def pages() -> dict[Path, str]:
 
 
 def quote(results: Results) -> str:
-    """What README says, from the runs there are."""
+    """README's paragraph, from the runs that are finished."""
     left, total = sum(missing(EXPERIMENT, results).values()), len(EXPERIMENT.runs())
     so_far = f" ({total - left:,} of {total:,} runs so far)" if left else ""
     parts = (
@@ -52,7 +52,7 @@ def quote(results: Results) -> str:
 
 
 def chapter(results: Results) -> list[str]:
-    """The lines of chapter 09's table: on each dataset the gradient's angle at the start, and the change of NDCG@10."""
+    """Rows of chapter 09's table: the gradient's angle at the start and the change of NDCG@10, by bug and dataset."""
     found = {data: outcomes(results, data) for data in DATA}
     cells = {bug: [cell for data in DATA for cell in _cells(found[data].get(bug))] for bug in TEN.values()}
     return [f"| `{name}` | {' | '.join(cells[bug])} |" for name, bug in TEN.items()]

@@ -1,10 +1,10 @@
-"""What a check costs: CPU time of `tinyattn check` on right code, with imports and all of its processes.
+"""Measure the CPU time of `tinyattn check` on right code, with imports and all of its processes.
 
     python benchmarks/checking.py [--against COMMIT] [--rounds 3]
 
-The code is the library's, of every kind. With --against, that commit's checker, in a temporary folder, checks that
-commit's library in the same rounds, in turns with ours, as far as it has the kind. Both are compiled before the first
-round; a check that fails ends the measurement.
+It checks the library's own implementation of every kind. With --against, COMMIT is checked out into a temporary folder,
+and its checker checks its own library. The two take turns in each round, for every kind that both have. Both are
+compiled before the first round. A check that fails ends the measurement.
 Writes benchmarks/results/checking.json and .md, and a sentence in docs/check.md.
 """
 
@@ -33,14 +33,14 @@ RESULT, PAGE, DOCS = RESULTS / "checking.json", RESULTS / "checking.md", ROOT / 
 
 
 def cost(side: Side, kind: str) -> tuple[float, int]:
-    """-> user and system seconds of one check, and how many cases it tried."""
+    """-> user and system seconds of one check, and the number of cases it tried."""
     command = [sys.executable, "-m", "tinyattn", "check", ours(kind), "--as", kind]
     started = subprocess.Popen(
         command, cwd=side.root, env=environment(side.root, **side.settings), stdout=subprocess.PIPE, text=True
     )
     assert started.stdout is not None
     report = started.stdout.read().strip()
-    _, status, used = os.wait4(started.pid, 0)  # of the process and of all that it has waited for
+    _, status, used = os.wait4(started.pid, 0)  # includes the child processes that it waited for
     started.returncode = os.waitstatus_to_exitcode(status)
     tries = re.search(r"all hold, in ([\d,]+) tries$", report)
     if started.returncode or tries is None:
@@ -49,7 +49,7 @@ def cost(side: Side, kind: str) -> tuple[float, int]:
 
 
 def kinds_of(side: Side) -> list[str]:
-    """The kinds that its checker knows."""
+    """The kinds that this checkout's checker has."""
     command, env = "from tinyattn.check.specs import SPECS; print(*SPECS)", environment(side.root, **side.settings)
     return subprocess.check_output([sys.executable, "-c", command], cwd=side.root, env=env, text=True).split()
 
@@ -61,7 +61,7 @@ def measure(sides: tuple[Side, ...], rounds: int) -> dict[str, Any]:
         for kind in SPECS
     }
     for side in sides:
-        cost(side, known[side.name][0])  # compiles
+        cost(side, known[side.name][0])  # compiles its modules before the first round
     for number in range(rounds):
         tell(f"round {number + 1} of {rounds}")
         for kind, row in found.items():
@@ -114,7 +114,7 @@ def pages() -> dict[Path, str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", metavar="COMMIT", help="beside that commit's checker")
+    parser.add_argument("--against", metavar="COMMIT", help="measure that commit's checker, too")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     if args.rounds < 1:

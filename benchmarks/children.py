@@ -1,8 +1,8 @@
-"""Contenders in persistent processes of their own, asked one after the other, in a new random order each round.
+"""Time contenders one after the other, in a new random order each round, each in a process of its own.
 
-What runs at the other end is a module of benchmarks/peers that calls `child.main`: `child` for training, `rungs` for
-the ladder, `scoring` for full ranking, and so on. Its `check` says whether the contender computes what the library
-computes; one that computes something else is not measured.
+A contender's process runs a module of benchmarks/peers that calls `child.main`: `child` for training, `rungs` for the
+ladder of optimisations, `scoring` for full ranking, and so on. The request `check` compares its results with the
+library's. A contender that computes something else is not measured.
 """
 
 import json
@@ -19,20 +19,20 @@ from typing import Any
 
 from benchmarks.machine import ROOT, clean_environment
 
-PAUSE = 0.1  # seconds before a contender runs: threads of the one before may spin for some milliseconds
+PAUSE = 0.1  # seconds before a contender runs: threads of the previous one may spin for some milliseconds
 
 
 def environment(root: Path, **settings: str) -> dict[str, str]:
-    """A clean environment, in which modules come from this checkout: an editable install may lie elsewhere."""
+    """A clean environment that imports from the checkout at `root`, also if an editable install points elsewhere."""
     clean = clean_environment()
     paths = os.pathsep.join(filter(None, [str(root), clean.get("PYTHONPATH")]))
     return clean | {"PYTHONPATH": paths} | settings
 
 
 class Child:
-    """A contender's process, of the checkout at `root`; it waits, without spinning, until it is asked.
+    """A contender's process, with the code of the checkout at `root`. Between requests it blocks, without spinning.
 
-    `settings` are variables of its environment.
+    `settings` are its environment variables.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Child:
 
 
 def check(names: list[str], folder: Path, module: str = "child") -> dict[str, Any]:
-    """What every contender computes, each in a process of its own, beside the library's in float64."""
+    """Compare every contender's results with the library's in float64, each in a process of its own."""
     found = {}
     for name in names:
         with Child(name, folder, module) as child:
@@ -77,7 +77,7 @@ def check(names: list[str], folder: Path, module: str = "child") -> dict[str, An
 
 
 def refuse(checked: dict[str, Any]) -> None:
-    """End where a contender computes something else: its time would mean nothing."""
+    """SystemExit if a contender's results differ from the library's: its time would mean nothing."""
     for name, row in checked.items():
         tell(f"{name}: {row['worst']} is off by {row['off']:.1e} of its largest entry, all others by less")
     wrong = [f"{name} ({row['worst']}: {row['off']:.1e})" for name, row in checked.items() if not row["agrees"]]
@@ -86,12 +86,12 @@ def refuse(checked: dict[str, Any]) -> None:
 
 
 def in_rounds(names: list[str], folder: Path, rounds: int, seed: int, module: str = "child") -> dict[str, Any]:
-    """{name: seconds a step of every round, the part of a core it used while it waited, and its `finish`}."""
+    """{name: seconds per step in every round, the share of a core used while idle, and its answer to `finish`}."""
     return side_by_side({name: partial(Child, name, folder, module) for name in names}, rounds, seed)
 
 
 def side_by_side(start: Mapping[str, Callable[[], Child]], rounds: int, seed: int) -> dict[str, Any]:
-    """`in_rounds` for children that are started in any way, by name."""
+    """As `in_rounds`, for {name: a function that starts the child}."""
     order, names = random.Random(seed), list(start)
     with ExitStack() as stack:
         children = {name: stack.enter_context(start[name]()) for name in names}

@@ -1,10 +1,10 @@
-"""Cross-entropy over large catalogues: a training epoch with logits in tiles, and with all of them at once.
+"""Cross-entropy over large catalogues: measure a training epoch with logits in tiles, and with all logits at once.
 
     python benchmarks/classes.py [--rounds 3]
 
 SASRec with loss ce, width 64, maxlen 50 and 2 worker processes, on 512 generated histories of 400 items: 4 steps of
 6,400 positions. Each run is a separate process; the two forms take turns. CPU time is that of `fit` in all processes.
-Memory is the most that they held together: the sum of their proportional resident sizes (Pss), read every 50 ms.
+Memory is the peak of all processes together: the sum of their proportional set sizes (Pss), read every 50 ms.
 
 Writes benchmarks/results/classes.json and classes.md.
 """
@@ -59,7 +59,7 @@ def measure(form: str, items: int) -> dict[str, Any]:
 
 
 def resident(pid: int) -> int:
-    """kB that a process and its children hold in memory; what they share counts once."""
+    """Resident memory of a process and its children, in kB; shared pages count once."""
     total = 0
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         total += sum(resident(int(child)) for child in _text(task).split())

@@ -1,13 +1,13 @@
-"""Items that training lacks, ranked by their vectors: a generated world with known features, and ml-1m with genres.
+"""Rank items that training lacks by their vectors: a generated world with known features, and ml-1m with genres.
 
     python benchmarks/cold_items.py [--ml-1m FOLDER] [--seeds 4]
 
-A tenth of the items is cold: training lacks their interactions. A user's first cold item, after three warm ones or
-more, is the target; the history is the warm items before it. It is ranked among all items, and among the cold ones, by
-SASRec (cross-entropy) with vectors in the place of ids, with both, and with ids alone. Warm is leave-one-out on the
-items of training.
+A tenth of the items are cold: their interactions are left out of training. The target is a user's first cold item, if
+at least three warm items come before it; these are the history. The target is ranked among all items, and among the
+cold ones. Three SASRecs (cross-entropy) rank it: with item vectors instead of id embeddings, with both, and with ids
+alone. The column "warm" is leave-one-out evaluation on the items of training.
 
-The world is `tastes`: people like different items, and an item's vector says how much each of the 8 tastes likes it.
+In the generated world, `tastes`, people have one of 8 tastes; an item's vector is its log-probability under each.
 FOLDER has ratings.dat and movies.dat of MovieLens 1M; without it, that part is skipped.
 
 Writes benchmarks/results/cold_items.json and cold_items.md.
@@ -31,7 +31,7 @@ from tinyattn.data.worlds.tastes import TasteWorld
 from tinyattn.models import SASRec
 
 RESULT, PAGE = RESULTS / "cold_items.json", RESULTS / "cold_items.md"
-MODELS = {"vectors": False, "vectors and ids": True, "ids alone": None}  # are there id embeddings? None: no vectors
+MODELS = {"vectors": False, "vectors and ids": True, "ids alone": None}  # with id embeddings? None: no vectors
 OPTIONS: dict[str, Any] = {"loss": "ce", "dim": 32, "maxlen": 30, "epochs": 20, "lr": 3e-3, "patience": 5}
 
 
@@ -42,7 +42,7 @@ def of_world(users: int = 1_500) -> tuple[Interactions, ItemVectors]:
 
 
 def of_movies(folder: Path) -> tuple[Interactions, ItemVectors]:
-    """Genres as a vector of zeros and ones, without their mean."""
+    """MovieLens 1M; an item's vector is its genres as zeros and ones, less the mean over items."""
     data = read([folder / "ratings.dat"])
     lines = (folder / "movies.dat").read_text(encoding="latin-1").splitlines()
     genres = {int(number): genres.split("|") for number, _, genres in (line.split("::") for line in lines)}
@@ -52,7 +52,7 @@ def of_movies(folder: Path) -> tuple[Interactions, ItemVectors]:
 
 
 def measure(data: Interactions, vectors: ItemVectors, seed: int, **options: Any) -> dict[str, Any]:
-    """Hit rates at 10 of cold targets among all items, and among the cold ones; NDCG@10 of warm ones."""
+    """HR@10 of cold targets among all items and among the cold ones; NDCG@10 of warm targets."""
     rng = np.random.default_rng(seed)
     cold = np.zeros(data.n_items + 1, dtype=bool)
     cold[rng.choice(data.n_items, data.n_items // 10, replace=False) + 1] = True
@@ -78,7 +78,7 @@ def measure(data: Interactions, vectors: ItemVectors, seed: int, **options: Any)
 
 
 def _cases(data: Interactions, cold: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """Each user's warm items before the first cold one, and that item."""
+    """Each user's warm items before the first cold item, and the cold item itself."""
     for user in range(data.n_users):
         items = data.sequence(user)
         place = int(np.argmax(cold[items]))

@@ -1,11 +1,11 @@
-"""What attention, its cheaper variants, recurrence and convolution cost, and what they reach: counted, not quoted.
+"""Count what attention, its cheaper variants, recurrence and convolution cost, and how far each layer reaches.
 
     python benchmarks/comparison.py
 
-The tables and the figure that are repeated wherever these are compared, of the library's own layers: multiply-adds,
-numbers kept for the backward, and calls that wait for one another are counted while a layer computes
-(benchmarks/counting.py); the receptive field is where its backward gives a gradient that is not zero, and the path
-length is how often that has to be composed; parameters are those of its `init`. Formulas stand beside the counts.
+Textbooks and surveys compare these layers by formulas; here the library's own layers are counted, beside the formulas.
+Multiply-adds, numbers kept for the backward, and the longest chain of dependent calls are counted while a layer
+computes (benchmarks/counting.py). The receptive field is the set of inputs with a nonzero gradient in the backward. The
+path length is the number of stacked layers that connect every pair of tokens. Parameters are those of `init`.
 Writes benchmarks/results/comparison.json and .md and figures/scaling.svg. Nothing is timed.
 """
 
@@ -43,10 +43,10 @@ from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_st
 from tinyattn.tree import leaves, tree_map
 
 RESULT, PAGE, PICTURE = RESULTS / "comparison.json", RESULTS / "comparison.md", ROOT / "figures" / "scaling.svg"
-SIZES, WIDTH = (512, 1024, 2048, 4096), 64  # n and d of the counts
-REACHED, NARROW = 128, 8  # n and d of supports
-STEPS = (128, 256, 512)  # n of the longest chain of calls
-RATIOS, WIDTHS = (0.25, 0.5, 1, 2, 4), (32, 64, 128)  # n / d, and d, of whole layers beside a GRU
+SIZES, WIDTH = (512, 1024, 2048, 4096), 64  # n and d for the counts
+REACHED, NARROW = 128, 8  # n and d for receptive fields
+STEPS = (128, 256, 512)  # n for the longest chain of calls
+RATIOS, WIDTHS = (0.25, 0.5, 1, 2, 4), (32, 64, 128)  # n / d, and d, where whole layers are compared with a GRU
 KERNEL = 3
 
 
@@ -73,7 +73,7 @@ class Convolution(Mixer):
 
 @dataclass(frozen=True)
 class Kept(Full):
-    """Full attention whose weights are kept for the backward, however long a sequence is."""
+    """Full attention that keeps its weights for the backward, at every sequence length."""
 
     def forward(self, p: Any, q: Any, k: Any, v: Any, mask: Mask, *_: Any) -> Any:
         out, cache = fused_attention(q, k, v, mask)
@@ -82,7 +82,7 @@ class Kept(Full):
 
 @dataclass(frozen=True)
 class MadeAgain(Full):
-    """Full attention whose weights the backward makes again, however short a sequence is."""
+    """Full attention whose backward recomputes the weights, at every sequence length."""
 
     def forward(self, p: Any, q: Any, k: Any, v: Any, mask: Mask, *_: Any) -> Any:
         out, L = flash_attention(q, k, v, mask)
@@ -100,12 +100,12 @@ class RecurrentLinear(Linear):
 
 @dataclass(frozen=True)
 class Theory:
-    """What a layer's row says beside its counts. `own` gives the multiply-adds of (mixer, n, d), exactly."""
+    """The theory in a layer's row. `own(mixer, n, d)` is the exact number of multiply-adds."""
 
     sources: str
     formula: str = ""
     own: Callable[[Any, int, int], int] | None = None
-    grows: float | None = None  # with this power of n
+    grows: float | None = None  # multiply-adds grow with this power of n
     path: str = "O(1)"
 
 
@@ -144,7 +144,7 @@ THEORY[DILATED] = THEORY["convolution"]
 
 @dataclass(frozen=True)
 class Layer:
-    """A row: one mixer, or one for each depth. `causal`: it goes from the first token to the last only."""
+    """A row: `at(depth)` is the mixer at that depth. `causal`: the layer exists in a causal form only."""
 
     name: str
     at: Callable[[int], Mixer]
@@ -160,19 +160,19 @@ class Layer:
 
     @property
     def options(self) -> str:
-        """A mechanism's or mixer's options, as far as they are the same at every depth."""
+        """The options of the mechanism or mixer that are the same at every depth."""
         parts: list[Any] = [getattr(self.at(depth), "mechanism", self.at(depth)) for depth in (0, 1)]
         first, second = parts
         given = [(field.name, getattr(first, field.name)) for field in fields(first)]
         return ", ".join(f"{name} {value}" for name, value in given if value == getattr(second, name))
 
     def around(self, n: int, d: int) -> int:
-        """Multiply-adds of the projections of queries, keys, values and results, alike for every mechanism."""
+        """Multiply-adds of the four projections, the same for every mechanism; 0 without attention."""
         return 4 * n * d * d if isinstance(self.mixer, MultiHead) else 0
 
 
 def layers() -> list[Layer]:
-    """Every mechanism of the library, every mixer beside attention, and what the tables compare them with."""
+    """Every mechanism of the library, every other mixer, and the layers that exist only for this comparison."""
 
     def alike(name: str, mixer: Mixer, causal: bool = False) -> Layer:
         return Layer(name, lambda _: mixer, causal)
@@ -193,7 +193,7 @@ def parameters(mixer: Mixer, d: int) -> int:
 
 
 def cost(mixer: Mixer, n: int, d: int, causal: bool) -> dict[str, int]:
-    """Counts of one forward of one sequence in float32: products, other entries, the chain of calls, numbers kept."""
+    """Counts for the forward of one float32 sequence: products, other entries, longest chain of calls, numbers kept."""
     rng = np.random.default_rng(0)
     p = counted(tree_map(lambda w: w.astype(np.float32), mixer.init(rng, d)))
     x = counted(rng.standard_normal((1, n, d), dtype=np.float32))
@@ -205,7 +205,7 @@ def cost(mixer: Mixer, n: int, d: int, causal: bool) -> dict[str, int]:
 def support(mixer: Mixer, n: int, d: int, causal: bool) -> np.ndarray:
     """Which inputs an output depends on: (n outputs, n inputs) boolean, from the layer's backward.
 
-    A batch of n times the same sequence, and for the i-th a gradient at output i alone.
+    The batch repeats one sequence n times; copy i gets an output gradient at position i alone.
     """
     rng = np.random.default_rng(0)
     p = mixer.init(rng, d)
@@ -226,7 +226,7 @@ def state_step(n: int, d: int) -> np.ndarray:
 
 
 def hops(supports: Iterable[np.ndarray], goal: np.ndarray) -> int | None:
-    """How many layers with these supports connect all pairs of the goal; None: no number of them does.
+    """The number of layers with these supports that connects all pairs of the goal; None if no number does.
 
     Layers stand in residual blocks, so a token always reaches itself.
     """
@@ -241,7 +241,7 @@ def hops(supports: Iterable[np.ndarray], goal: np.ndarray) -> int | None:
 
 
 def path(layer: Layer, n: int, d: int) -> tuple[int, int | None]:
-    """The receptive field of one layer, and how many layers connect every pair; for a GRU, steps of its state."""
+    """The receptive field of one layer, and how many layers (for a GRU: steps of its state) connect every pair."""
     goal = np.tri(n, dtype=bool) if layer.causal else np.ones((n, n), dtype=bool)
     first = support(layer.mixer, n, d, layer.causal)
     field = int(first.sum(axis=1).max())
@@ -284,7 +284,7 @@ def measure() -> dict[str, Any]:
 
 
 def against_gru(n: int, d: int) -> float:
-    """Multiply-adds of a whole layer of full attention over those of a GRU."""
+    """Multiply-adds of a whole layer of full attention, divided by those of a GRU."""
     return cost(MultiHead(1), n, d, False)["products"] / cost(MIXERS["gru"](), n, d, True)["products"]
 
 

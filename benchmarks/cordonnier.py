@@ -1,9 +1,9 @@
-"""Can attention do what convolution does? The error of K² heads with a quadratic relative bias, against α.
+"""Can attention compute a convolution? Measure the error of K² heads with a quadratic relative bias, against α.
 
     python benchmarks/cordonnier.py
 
-Cordonnier, Loukas & Jaggi 2020, theorem 1: `convolving_attention` against `conv2d`, on a grid of random tokens, inside
-and at the edges. Writes benchmarks/results/cordonnier.json and .md and figures/cordonnier.svg.
+Cordonnier, Loukas & Jaggi 2020, theorem 1. `convolving_attention` is compared with `conv2d` on a grid of random tokens,
+inside it and at its edges. Writes benchmarks/results/cordonnier.json and .md and figures/cordonnier.svg.
 """
 
 import json
@@ -36,7 +36,7 @@ ALPHAS = (0.5, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 35, 40, 46)
 
 
 def measure() -> dict[str, Any]:
-    """The largest error of any number, by kernel and α: of tokens whose neighbours are all there, and of the others."""
+    """The largest absolute error, by kernel and α: inside, where every neighbour exists, and at the edges."""
     rng, found = np.random.default_rng(0), {}
     x = rng.standard_normal((HEIGHT, WIDTH, DIM))
     for K in KERNELS:

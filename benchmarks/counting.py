@@ -1,16 +1,16 @@
-"""What a computation costs, counted while it runs: multiply-adds, other entries, the longest chain of calls.
+"""Count the cost of a computation while it runs: multiply-adds, other entries, the longest chain of calls.
 
     with counting() as counts:
         y, cache = mixer.forward(counted(p), counted(x))
     counts.products, counts.entries, chain(y), kept(cache)
 
-`Counted` is an array of NumPy's, so the library runs as on plain arrays; every result that depends on a `Counted` is
-one. A product of matrices counts its multiply-adds. Any other computation, and a product with a vector (the library
-sums rows that way), counts the entries that go in or come out, whichever are more. Moving and reshaping count nothing,
-nor do integers and masks: choosing pairs is not computing with them.
+`Counted` is a subclass of NumPy's array, so the library runs as on plain arrays. Every array that depends on a
+`Counted` is itself a `Counted`. A product of matrices counts its multiply-adds. Any other computation, and a product
+with a vector (the library sums rows that way), counts its input or output entries, whichever are more. Moving and
+reshaping count nothing. Integers and masks count nothing, as they only choose entries.
 
-Each buffer knows how many calls had to wait for one another before it was complete: an upper bound of the sequential
-steps, because a buffer that is written in parts is read as a whole.
+Each buffer records the length of the longest chain of calls before it was complete. This is an upper bound of the
+sequential steps, because a buffer that is written in parts is read as a whole.
 """
 
 import functools
@@ -25,7 +25,7 @@ import numpy as np
 
 from tinyattn.tree import leaves
 
-# They make arrays from nothing, or plain ndarrays of whatever they get.
+# These functions make new arrays, or turn their arguments into plain ndarrays.
 MAKE = ("arange", "array", "asarray", "ascontiguousarray", "empty", "eye", "full", "ones", "tri", "zeros")
 PRODUCTS = (np.matmul, np.dot, np.inner, np.vdot, np.tensordot, np.einsum)
 COMPUTE = ("cumsum", "cumprod", "sum", "prod", "max", "min", "amax", "amin", "mean", "std", "var", "clip", "where",
@@ -34,7 +34,7 @@ COMPUTE = ("cumsum", "cumprod", "sum", "prod", "max", "min", "amax", "amin", "me
 
 @dataclass
 class Counts:
-    """Of one `counting` block."""
+    """The counts of one `counting` block."""
 
     products: int = 0  # multiply-adds of products of matrices
     entries: int = 0  # entries computed otherwise
@@ -45,7 +45,7 @@ _LOCK = threading.Lock()  # some ops work on several tiles at once
 
 
 class Counted(np.ndarray):
-    """An array whose use is counted. `after` is shared by all views of a buffer: [calls that it waited for]."""
+    """An array whose use is counted. `after` = [longest chain of calls before it], shared by all views of a buffer."""
 
     after: list[int]
 
@@ -65,7 +65,7 @@ class Counted(np.ndarray):
             _count_product(inputs, result)
         elif of_floats:
             _count_entries(inputs, result)
-        if method == "at":  # inputs[0] is written, and nothing returned
+        if method == "at":  # writes to inputs[0] and returns nothing
             _write(inputs[0], inputs)
             return None
         return _result(result, inputs, how, int(of_floats))
@@ -84,7 +84,7 @@ class Counted(np.ndarray):
 
 
 def _plain(x: Any) -> Any:
-    """The same without `Counted`, in tuples, lists and dicts."""
+    """`x` with every `Counted` in it, also in tuples, lists and dicts, as a plain ndarray."""
     if isinstance(x, Counted):
         return x.view(np.ndarray)
     if isinstance(x, dict):
@@ -104,7 +104,7 @@ def _write(target: Any, inputs: Any) -> None:
 
 
 def _result(result: Any, inputs: Any, how: dict[str, Any], steps: int) -> Any:
-    """The result, counted: the `out` argument, a view, which shares its buffer's `after`, or a new array."""
+    """The result as `Counted`. `out` and views of an input share the buffer's `after`; a new array gets its own."""
     after = _waited(inputs) + steps
     out = how.get("out")
     out = out[0] if isinstance(out, tuple) else out
@@ -153,7 +153,7 @@ def _count_entries(inputs: Any, result: Any) -> None:
 
 @contextmanager
 def counting() -> Iterator[Counts]:
-    """A block in which what is computed from `counted` arrays is counted, and new arrays are `Counted`."""
+    """A block in which computations on `counted` arrays are counted, and new arrays are `Counted`."""
 
     def make(f: Any) -> Any:
         @functools.wraps(f)
@@ -177,7 +177,7 @@ def counting() -> Iterator[Counts]:
 
 @contextmanager
 def makers(make: Callable[[Any], Any]) -> Iterator[None]:
-    """A block in which each of NumPy's functions f that make arrays is replaced by `make(f)`."""
+    """A block in which every function f of NumPy that makes arrays (MAKE) is replaced by `make(f)`."""
     made = {name: getattr(np, name) for name in MAKE}
     _forget()
     try:
@@ -191,7 +191,7 @@ def makers(make: Callable[[Any], Any]) -> Iterator[None]:
 
 
 def _forget() -> None:
-    """Empty the library's caches, so that no array of such a block stays in one, and none made before is used in it."""
+    """Empty the library's caches of functions, so that no cached array enters or leaves a block of `makers`."""
     for name, module in list(sys.modules.items()):
         if name.startswith("tinyattn"):
             for f in list(vars(module).values()):
@@ -209,12 +209,12 @@ def counted(x: Any) -> Any:
 
 
 def chain(x: Any) -> int:
-    """How many calls had to be made one after the other before `x` was there."""
+    """The length of the longest chain of calls, each waiting for the one before, that `x` depends on."""
     return _waited(x)
 
 
 def kept(cache: Any, p: Any = None) -> int:
-    """Numbers that a cache keeps for its backward: of whole buffers, each once, less those of the parameters `p`."""
+    """Floats that a cache keeps for the backward: sizes of whole buffers, each once, without the parameters `p`."""
     known = {id(_buffer(x)) for _, x in leaves(p or {}) if isinstance(x, np.ndarray)}
     buffers = {id(b): b for b in map(_buffer, _held(cache)) if id(b) not in known and b.dtype.kind == "f"}
     return sum(b.size for b in buffers.values())

@@ -1,12 +1,12 @@
-"""How long is each chapter, and are its exercises fair? Right answers in many styles, and wrong ones, are graded.
+"""Measure how long each chapter is, and whether its exercises are fair: right and wrong answers are graded.
 
     python benchmarks/course.py              all chapters
-    python benchmarks/course.py 3 4          these; the others keep their earlier results
-    python benchmarks/course.py --sizes      the lengths alone, after a change of text: answers are not graded again
-    python benchmarks/course.py --seconds    the lengths, and how long the cells take
+    python benchmarks/course.py 3 4          these chapters; the others keep their earlier results
+    python benchmarks/course.py --sizes      only the lengths, after a change of text; no answer is graded
+    python benchmarks/course.py --seconds    the lengths, and the running time of the cells; no answer is graded
 
-Writes benchmarks/results/course.json and course.md. The answers are those of tests/course/answers/: at least five right
-ones in different styles and ten wrong ones for each exercise that asks for code.
+Writes benchmarks/results/course.json and course.md. For each exercise that
+asks for code, tests/course/answers/ has at least five right answers in different styles, and ten wrong ones.
 """
 
 import argparse
@@ -48,8 +48,8 @@ JUDGED = (
     "100 to 115 for 07, 115 to 135 for 18, and about ten more for each of the others. The chapters 00 to 06, 08 and 09 "
     "were shortened after that, and 17 was rewritten."
 )
-SLOW = 5  # seconds of a cell from which on the text above it says how long it takes
-KEPT = ("machine", "seconds", "slow cells")  # of a row, where only lengths are new
+SLOW = 5  # seconds; the text above a slower cell says how long it takes
+KEPT = ("machine", "seconds", "slow cells")  # entries that a row keeps if only the lengths are measured again
 CODE = ("tinyattn/course", "tests/course/answers", "notebooks")
 
 
@@ -60,10 +60,10 @@ def pages() -> dict[Path, str]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
-    parser.add_argument("--sizes", action="store_true", help="keep how answers were graded, and seconds")
-    parser.add_argument("--seconds", action="store_true", help="keep how answers were graded")
+    parser.add_argument("--sizes", action="store_true", help="measure only the lengths; keep grades and seconds")
+    parser.add_argument("--seconds", action="store_true", help="measure lengths and seconds; keep grades")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")  # the wrong answers' own
+    warnings.simplefilter("ignore")  # wrong answers raise warnings
     chosen = chapters(options.chapters)
     measured = json.loads(RESULT.read_text())["chapters"] if RESULT.exists() else {}
     right, wrong = found()
@@ -88,7 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measured_chapter(chapter: Chapter, graded: dict[str, Any]) -> dict[str, Any]:
-    """Its size, and how the answers to its exercises were judged."""
+    """The chapter's row: its size, and the grades of the answers to its exercises."""
     size = chapter.size()
     return {
         "title": chapter.title,
@@ -104,10 +104,10 @@ def measured_chapter(chapter: Chapter, graded: dict[str, Any]) -> dict[str, Any]
 
 
 def seconds_of(chapter: Chapter) -> dict[str, Any]:
-    """Processor seconds of the reader's form, with those of child processes, and of its slow cells, by name."""
+    """CPU seconds of the reader's notebook, with those of child processes, and of each slow cell."""
     space: dict[str, Any] = {"__name__": "__main__"}
     taken = {}
-    with recording(), contextlib.redirect_stdout(io.StringIO()), threadpool_limits(1):    # others wait, and count
+    with recording(), contextlib.redirect_stdout(io.StringIO()), threadpool_limits(1):    # spinning threads would count
         for cell in chapter.cells:
             if not cell.is_text:
                 before = os.times()[:4]
@@ -118,12 +118,12 @@ def seconds_of(chapter: Chapter) -> dict[str, Any]:
 
 
 def name_of(cell: Cell) -> str:
-    """The first line of its code."""
+    """The first line of the cell's code that is not a comment."""
     return next((line for line in cell.text.split("\n") if line and not line.startswith("#")), "")
 
 
 def graded_answers(name: str, right: tuple[Any, ...], wrong: tuple[Any, ...]) -> dict[str, Any]:
-    """How many right answers are accepted and wrong ones refused, and which bugs are named."""
+    """Counts and lists of right answers refused, wrong ones accepted, and bugs named rightly or wrongly."""
     grader = BY_NAME[name].grader
     refused = [title(answer) for answer in right if grader(answer).outcome != RIGHT]
     judged = [(title(answer), bug, grader(answer)) for answer, bug in wrong]

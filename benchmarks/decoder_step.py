@@ -1,10 +1,11 @@
-"""How long does a training step of a decoder take? tinyattn beside PyTorch, on the same batches of text.
+"""Measure a training step of a decoder: tinyattn and PyTorch, on the same batches of text.
 
     python benchmarks/decoder_step.py [--rounds 9] [--contenders tinyattn,torch-sdpa]
 
-GPT's form, d 128, 4 layers, 4 heads, 32 texts of 256 tokens. Before anything is measured, every contender must give the
-library's loss and gradients in float64; where one does not, the command names it and the parameter, and ends with 1.
-Writes benchmarks/results/decoder_step.json and .md: a row for each make of CPU that it was run on.
+The decoder has GPT's form, d 128, 4 layers and 4 heads; a batch has 32 texts of 256 tokens. Before the measurement,
+every contender's loss and gradients must equal the library's in float64. If one differs, the command names it and the
+parameter, and ends with exit code 1.
+Writes benchmarks/results/decoder_step.json and .md, with one section for each CPU model that it was run on.
 """
 
 import argparse
@@ -38,7 +39,7 @@ GOAL = {"must": 1.0, "good": 1.5, "moonshot": 3.0}  # torch-sdpa's time over tin
 
 
 def draw(network: DecoderNetwork, batch: int, steps: int = STEPS) -> list[TextBatch]:
-    """Batches of the library's own sampler, of a text whose tokens are drawn, the k-th with weight 1 / k."""
+    """Batches of the library's sampler from a random text, in which the k-th token has a probability ~ 1 / k."""
     rng, weight = np.random.default_rng(SEED), 1 / np.arange(1, network.n_tokens + 1)
     tokens = rng.choice(network.n_tokens, (batch * steps + 1) * network.context + 1, p=weight / weight.sum())
     sampler = TextSampler(tokens, network.context, batch, SEED)
@@ -56,7 +57,7 @@ def measure(network: DecoderNetwork, batches: list[TextBatch], names: list[str],
 
 
 def ratios(row: dict[str, Any], name: str) -> np.ndarray:
-    """The contender's time over tinyattn's, round by round."""
+    """The contender's time divided by tinyattn's, for each round."""
     contenders = row["contenders"]
     return np.divide(contenders[name]["seconds"], contenders["tinyattn"]["seconds"])
 
@@ -84,7 +85,7 @@ def _table(row: dict[str, Any]) -> list[str]:
 
 
 def summary(result: dict[str, Any]) -> str:
-    """What docs/speed.md quotes: every make of CPU, its table and what was reached."""
+    """The part that docs/speed.md quotes: the table and the verdict for each CPU model."""
     parts = [[f"{row['machine']['cores']} cores of {cpu}:", "", *_table(row), "", verdict(row)]
              for cpu, row in result.items()]  # fmt: skip
     return "\n\n".join("\n".join(part) for part in parts)
@@ -136,7 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--contenders", default="tinyattn,torch-sdpa", metavar="NAME,NAME",
-                        help=f"of {', '.join(CONTENDERS)}")  # fmt: skip
+                        help=f"contenders to measure: {', '.join(CONTENDERS)}")  # fmt: skip
     args = parser.parse_args()
     names = args.contenders.split(",")
     if set(names) - CONTENDERS.keys() or "tinyattn" not in names:

@@ -1,14 +1,14 @@
-"""The main job, `tinyattn train`, over seeds and makes of processor: its table, and the picture that README shows.
+"""Train with the defaults of `tinyattn train`, over seeds and processor types, for README's table and picture.
 
     python benchmarks/default_world.py [--seeds 3]              SASRec
-    python benchmarks/default_world.py --others [--seeds 2]     what may stand in its place: OTHERS
+    python benchmarks/default_world.py --others [--seeds 2]     the alternatives to it: OTHERS
 
-The last digits of a product depend on the processor, and which epoch validates best may depend on them. So each seed
-is trained with the kernels that OpenBLAS and NumPy choose here, and with those for AVX2 (MAKES): with a patience of 10
-these gave an AMD EPYC's numbers to four digits, after the same 63 epochs.
+The last digits of a product depend on the processor, and the epoch that validates best may depend on these digits. So
+each seed is trained twice: with the kernels that OpenBLAS and NumPy choose here, and with those for AVX2 (MAKES). With
+a patience of 10, the AVX2 kernels gave the numbers of an AMD EPYC to four digits, after the same 63 epochs.
 
-Writes benchmarks/results/default_world.json after each run, figures/attention.svg (SASRec's, of seed 0), and the block
-of README.md that quotes them. A run that is there is not repeated.
+Writes benchmarks/results/default_world.json after each run, figures/attention.svg (from SASRec with seed 0), and the
+block of README.md that quotes the results. A run that is in the results file is not repeated.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from tinyattn.show import attention_map, save
 
 RESULT, PICTURE = RESULTS / "default_world.json", ROOT / "figures" / "attention.svg"
 HISTORY = "s12e3 s03e1 s01e1 s03e2 s01e2 s01e3 s03e3 s12e4"              # three series, in turn
-MAKES: dict[str, dict[str, str]] = {                                     # which kernels, and variables for them
+MAKES: dict[str, dict[str, str]] = {                                     # {kernels: environment variables}
     "its own": {},
     "AVX2": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"},
 }
@@ -46,7 +46,7 @@ NAMES = ("hr@10", "ndcg@10", "mrr")
 
 
 def measure(result: dict[str, Any], seeds: int) -> None:
-    """Every run of SASRec; the weights of the first are drawn."""
+    """Train every missing run of SASRec; draw the attention weights of the first."""
     runs = result.setdefault("runs", [])
     result["command"] = "tinyattn train --seed S"
     for seed in range(seeds):
@@ -62,14 +62,14 @@ def measure(result: dict[str, Any], seeds: int) -> None:
 
 
 def picture(model: Any) -> Any:
-    """The weights of the last layer among eight episodes. -> matplotlib figure."""
+    """The attention weights of the last layer between eight episodes. -> matplotlib figure."""
     ids, weights = model.attention(HISTORY.split())
     title = f"weights in layer {len(weights)} of the trained model"
     return attention_map(weights[-1], ids, names=[title])
 
 
 def train(flags: str, seed: int, out: Path, make: str = "its own") -> dict[str, Any]:
-    """One training of the command with these flags: its metrics, and the CPU seconds of all its processes."""
+    """Run `tinyattn train` with these flags. -> its metrics, and the CPU seconds of all its processes."""
     began = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "tinyattn", "train", *flags.split(), "--seed", str(seed), "--out", str(out)]
     subprocess.run(command, check=True, env=clean_environment() | MAKES[make])
@@ -85,7 +85,7 @@ def train(flags: str, seed: int, out: Path, make: str = "its own") -> dict[str, 
 
 
 def measure_others(result: dict[str, Any], seeds: int) -> None:
-    """Every row of OTHERS, written as it comes."""
+    """Train every missing run of OTHERS, and write the results after each."""
     for seed in range(seeds):
         for title, flags in OTHERS.items():
             command = f"tinyattn train {flags} --seed S"
@@ -97,13 +97,13 @@ def measure_others(result: dict[str, Any], seeds: int) -> None:
 
 
 def closed(run: dict[str, Any], name: str = "ndcg@10") -> float:
-    """The part of the gap between Markov and the optimum that the model closes."""
+    """The share of the gap between Markov and the optimum that the model closes."""
     markov, model, optimum = (run["metrics"][row][name] for row in ("markov", "model", "optimum"))
     return float((model - markov) / (optimum - markov))
 
 
 def reach(numbers: Iterable[float], digits: int) -> tuple[float, float]:
-    """The least and the largest, rounded outwards."""
+    """The minimum, rounded down, and the maximum, rounded up."""
     values, unit = list(numbers), 10.0**digits
     return math.floor(min(values) * unit) / unit, math.ceil(max(values) * unit) / unit
 
@@ -114,7 +114,7 @@ def between(numbers: Iterable[float], digits: int = 2) -> str:
 
 
 def text(result: dict[str, Any]) -> str:
-    """What README says, from the results file alone."""
+    """README's table and paragraph, from the results file alone."""
     runs, others = result["runs"], result.get("others", {})
     lines = [f"| | {' | '.join(name.upper() for name in NAMES)} |", "|---|" + "---|" * len(NAMES)]
     for row, title in ROWS.items():
@@ -147,7 +147,7 @@ def pages() -> dict[Path, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, help="default: 3, and 2 of the others")
+    parser.add_argument("--seeds", type=int, help="number of seeds (default: 3; with --others 2)")
     parser.add_argument("--others", action="store_true", help=f"train {', '.join(OTHERS)} instead")
     options = parser.parse_args()
     RESULT.parent.mkdir(exist_ok=True)

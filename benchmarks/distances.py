@@ -1,16 +1,16 @@
-"""How many operations lie between an input and an output: a layer's own code, run on arrays of distances.
+"""Count the operations between an input and an output, by running a layer's code on arrays of distances.
 
     with distances(nearest=True):
-        x = beginning((1, n, d), at=(0, 0))            # distances are counted from the first token
+        x = beginning((1, n, d), at=(0, 0))            # distances are measured from the first token
         y, _ = mixer.forward(constant(p), x, mask=Mask(causal=True))
     nearest_of(y[0, -1])
 
-Every entry says how many operations lie between it and an entry that began with 0. An entry that an operation makes is
-one farther than the nearest entry that it reads, or, with `nearest=False`, than the farthest. An operation is a call of
-NumPy, and an entry of its result reads a whole row and column in a product of matrices, all that are added in a sum,
-and elsewhere one entry of each array. Moving and reshaping are no operations. An entry that depends on no beginning,
-such as a parameter or a zero, is infinitely far. There are no numbers here, so that code that asks `if` of one cannot
-run; what is chosen by `where` depends on the condition and on both choices.
+An entry of a `Distance` is the number of operations between it and a starting entry, whose distance is 0. An operation
+is a call of NumPy. Its result has the distance of the nearest entry that it reads, plus one; with `nearest=False`, of
+the farthest. An entry of a product of matrices reads a whole row and a whole column, a sum reads all its terms, and any
+other operation reads one entry of each array. Moving and reshaping are not operations. An entry that depends on no
+starting entry, such as a parameter or a zero, is infinitely far. The arrays hold distances instead of values, so code
+that branches on a value cannot run. A result of `where` depends on the condition and on both choices.
 """
 
 import functools
@@ -25,11 +25,11 @@ from tinyattn.tree import tree_map
 
 MOVE = ("broadcast_to", "concatenate", "copy", "expand_dims", "moveaxis", "repeat", "reshape", "split", "squeeze",
         "stack", "swapaxes", "transpose")  # fmt: skip
-_PICK: list[tuple[np.ufunc, float]] = []  # the extreme that is looked for, and what stands for no dependence
+_PICK: list[tuple[np.ufunc, float]] = []  # minimum or maximum, and the distance of a constant
 
 
 class Distance(np.ndarray):
-    """An array of distances. Its entries are such arrays, too: a plain number would look like a constant."""
+    """An array of distances. A single entry is a 0-d `Distance`: a plain number would count as a constant."""
 
     def __getitem__(self, key: Any) -> Any:
         return np.asanyarray(self.view(np.ndarray)[key]).view(Distance)
@@ -79,7 +79,7 @@ class Distance(np.ndarray):
 
 
 def _far(x: Any) -> np.ndarray:
-    """The distances of an operand: of a number, or of a mask, those of a constant."""
+    """The distances of an operand; numbers and masks count as constants."""
     if isinstance(x, Distance):
         return x.view(np.ndarray)
     if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind == "f":
@@ -87,11 +87,11 @@ def _far(x: Any) -> np.ndarray:
     return _full(np.shape(x), _PICK[-1][1])
 
 
-_full = np.full  # as it is outside of a block
+_full = np.full  # the original: `distances` replaces np.full
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The extreme over each row and column that are multiplied."""
+    """The smallest (or largest) distance over each row and column that are multiplied."""
     pick, none = _PICK[-1]
     rows = pick.reduce(a, axis=-1, keepdims=a.ndim > 1, initial=none)
     columns = pick.reduce(b, axis=-2 if b.ndim > 1 else -1, keepdims=b.ndim > 1 and a.ndim > 1, initial=none)
@@ -101,7 +101,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _einsum(subscripts: str, *arrays: Any) -> np.ndarray:
-    """The extreme over all entries that are multiplied and added."""
+    """The smallest (or largest) distance over all entries that are multiplied and added, plus one."""
     pick, none = _PICK[-1]
     given, made = subscripts.split("->")
     letters = made + "".join(sorted(set(given) - set(made) - {","}))
@@ -115,7 +115,7 @@ def _einsum(subscripts: str, *arrays: Any) -> np.ndarray:
 
 @contextmanager
 def distances(nearest: bool) -> Iterator[None]:
-    """A block in which arrays are `Distance`, and new ones depend on nothing."""
+    """A block in which new float arrays are `Distance`, infinitely far. `nearest`: minimum, else maximum."""
 
     def make(f: Any) -> Any:
         @functools.wraps(f)
@@ -136,17 +136,17 @@ def distances(nearest: bool) -> Iterator[None]:
 
 
 def source(shape: tuple[int, ...]) -> Distance:
-    """Numbers that depend on nothing."""
+    """Entries that depend on no starting entry."""
     return _full(shape, _PICK[-1][1]).view(Distance)
 
 
 def beginning(shape: tuple[int, ...], at: Any = ...) -> Distance:
-    """Numbers that depend on nothing; distances begin `at` some of them."""
+    """Entries that depend on nothing, but for the starting entries `at`, whose distance is 0."""
     x = source(shape)
     x.view(np.ndarray)[at] = 0
     return x
 
 
 def constant(p: Any) -> Any:
-    """A tree of parameters, as numbers that depend on nothing."""
+    """A tree of parameters, as entries that depend on no starting entry."""
     return tree_map(lambda w: source(w.shape), p)

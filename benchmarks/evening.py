@@ -1,8 +1,9 @@
-"""Write docs/reading.md: line counts of the page sasrec.py, of its ops and of the library, and a chain of calls.
+"""Write docs/reading.md: lines to read in pages/sasrec.py, its ops and the library, and the calls of one step.
 
     python benchmarks/evening.py
 
-It reads the sources, and traces one step of training, from the command to `softmax_backward`.
+It reads the sources, and traces the calls of one training step, from the command down to `softmax_backward`. It also
+writes the code of docs/block.md.
 """
 
 import ast
@@ -47,7 +48,7 @@ UP = {
 
 
 def lines_of(file: str, names: tuple[str, ...]) -> int:
-    """Lines of these functions, `Class.method` or a function's name, with their docstrings."""
+    """The total lines of these functions and methods (`Class.method`), with docstrings."""
     found = {}
     for node in ast.parse((PACKAGE / file).read_text()).body:
         if isinstance(node, ast.ClassDef):
@@ -68,11 +69,11 @@ def table(parts: dict[str, tuple[str, ...]]) -> list[str]:
 
 
 class _SeenError(BaseException):
-    """Training has reached the function that was looked for, and can stop."""
+    """Stops training when it has reached `softmax_backward`."""
 
 
 def calls() -> list[str]:
-    """FILE, function of every call from the command down to `softmax_backward`."""
+    """FILE: FUNCTION of every call from the command down to `softmax_backward`."""
     from tinyattn.cli import main
 
     chain: list[str] = []
@@ -109,7 +110,7 @@ def pages() -> dict[Path, str]:
         f"## From the command to `softmax_backward`: {len(steps)} calls", "",
         *(f"{i}. `{step}`" for i, step in enumerate(steps, start=1)),
     ]  # fmt: skip
-    block = f"~~~python\n{part('sasrec', 'block', 'block_backward')}\n~~~"      # a test runs what stands in ```python
+    block = f"~~~python\n{part('sasrec', 'block', 'block_backward')}\n~~~"      # a test runs every ```python block
     return {PAGE: "\n".join(text), ROOT / "docs" / "block.md": block}
 
 

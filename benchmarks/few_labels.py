@@ -1,10 +1,11 @@
-"""What does a classifier with few labelled images gain from unlabelled ones? A ViT from scratch, and one from BEiT.
+"""What does a classifier with few labelled images gain from unlabelled ones? Compare ViTs with and without BEiT.
 
     python benchmarks/few_labels.py [--seeds 3]
 
-BEiT (Bao et al. 2022) learns from 4,000 drawn shapes without labels; a ViT then learns from 20, 100 or 500 others with
-labels, and is tested on 1,000 new ones. A ViT from scratch sees its labelled images as often as the one from BEiT, or,
-in a row for itself, ten times as often: about as many images as BEiT and its ViT see together.
+BEiT (Bao et al. 2022) learns from 4,000 images of shapes without labels. A ViT that starts from its weights then learns
+from 20, 100 or 500 labelled images, and is tested on 1,000 others. A ViT from scratch trains for as many epochs on the
+same labelled images. In a row of its own it trains ten times as long, and then sees about as many images as BEiT and
+its ViT together.
 Writes benchmarks/results/few_labels.json, after each seed, and few_labels.md.
 """
 
@@ -26,13 +27,13 @@ from tinyattn.models import BEiT, ViT
 
 RESULT, PAGE = RESULTS / "few_labels.json", RESULTS / "few_labels.md"
 UNLABELLED, LABELS, TESTED = 4_000, (20, 100, 500), 1_000
-SEEN = 6_000             # images that a classifier sees in all its epochs together
+SEEN = 6_000             # images that a classifier sees over all epochs
 TIMES = {"scratch": 1, "longer": 10, "beit": 1}
 ROWS = {"scratch": "from scratch", "longer": "from scratch, ten times as long", "beit": "from BEiT"}
 
 
 def measure(seed: int) -> dict[str, Any]:
-    """Accuracies for one seed, which draws the images and all that is trained on them."""
+    """Accuracies for one seed, which determines the images and the training."""
     images = IMAGE_SETS["shapes"](images=UNLABELLED + max(LABELS) + TESTED, seed=seed).generate()
     beit = BEiT(seed=seed, workers=1).fit(images[:UNLABELLED], progress=False)
     tested, found = images[-TESTED:], {}

@@ -1,4 +1,4 @@
-"""Amazon Video Games as SASRec's authors prepared it.
+"""Train on Amazon Video Games, as prepared by SASRec's authors, and write the table of results.
 
     python benchmarks/games_kang205.py --data DIR
 

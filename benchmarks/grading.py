@@ -1,10 +1,11 @@
-"""How long does `tinyattn course grade` take for a class? Generated submissions of one chapter are graded.
+"""Measure how long `tinyattn course grade` takes for a class, on generated submissions of one chapter.
 
     python benchmarks/grading.py                    200 submissions of chapter 04, two workers
     python benchmarks/grading.py --chapter 8 --people 50
 
-Of ten people six hand in right answers, two have one wrong line, one left an exercise out; and one of ten is trouble:
-a loop without end, all memory, processes, an exit, another person's folder, a forged "✓", or no notebook at all.
+Of ten people, six hand in right answers, two have one wrong line, and one leaves an exercise out. The tenth hands in
+hostile or broken work: an endless loop, code that fills the memory, starts processes without end, exits or reads other
+people's folders, a forged "✓", or no notebook at all.
 """
 
 import argparse
@@ -49,7 +50,7 @@ def written(chapter: Chapter, rng: random.Random, kind: str) -> list[str]:
         new = block
         indent = block[: len(block) - len(block.lstrip())]
         if kind == "wrong" and i == chosen:
-            code = re.sub(r" *#.*", "", block)  # what a comment says is not graded
+            code = re.sub(r" *#.*", "", block)  # an error in a comment would change nothing
             possible = [pair for pair in WRONG_LINES if pair[0] in code]
             new = code.replace(*rng.choice(possible), 1) if possible else re.sub(r"\d", "7", code)
         elif kind == "left out" and i == chosen:
@@ -63,13 +64,13 @@ def written(chapter: Chapter, rng: random.Random, kind: str) -> list[str]:
 
 
 def notebook(cells: list[str]) -> str:
-    verdict = [{"output_type": "stream", "name": "stdout", "text": "✓ right"}]  # of no use
+    verdict = [{"output_type": "stream", "name": "stdout", "text": "✓ right"}]  # forged: outputs are not graded
     made = [{"cell_type": "code", "source": cell, "metadata": {}, "outputs": verdict} for cell in cells]
     return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
 def hand_in(folder: Path, chapter: Chapter, people: int, seed: int = 0) -> dict[str, str]:
-    """Write a folder of submissions. -> the kind of each, by person."""
+    """Write a folder of submissions. -> {person: kind of the submission}."""
     rng, kinds = random.Random(seed), dict[str, str]()
     trouble = [*TROUBLE, "no notebook"]
     for i in range(people):
