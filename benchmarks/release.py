@@ -1,13 +1,13 @@
-"""Is what would be released whole? Versions, sdist and wheel, README's commands from the wheel, the site and its links.
+"""Is the release complete? Checks versions, sdist and wheel, README's commands from the wheel, the site and its links.
 
     python benchmarks/release.py [--python PROGRAM] [--whole]
 
 Sdist and wheel are built in a temporary folder. The wheel is installed in a fresh virtual environment of each Python
-that `.github/workflows/check.yml` names and that is found here (`--python` adds others), with the extras that README
-asks for, and what README tells a reader to type is run there, outside of the checkout; Pythons are tried side by side.
-Trainings are cut to one epoch, unless `--whole` is given. The site is built, and links inside it are followed, by its
-own tests. Needs the extras `dev` and `release`, git, and the package index. Nothing in the checkout is changed but
-benchmarks/results/release.json and .md; the exit code is 1 where a check fails.
+that `.github/workflows/check.yml` names and this machine has; `--python` adds others. The commands of README run in
+that environment, outside of the checkout, with the extras that README installs. The Pythons are tried in parallel.
+Trainings are cut to one epoch, unless `--whole` is given. The tests of the site build it and follow the links inside.
+Needs the extras `dev` and `release`, git, and the package index. In the checkout only benchmarks/results/release.json
+and .md change; the exit code is 1 if a check fails.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, wr
 RESULT, PAGE = RESULTS / "release.json", RESULTS / "release.md"
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
 PATIENCE = 3600  # seconds a command may take
-# Beginnings of README's commands that are not run, and why.
+# README's commands that are not run, by how they begin, and the reason.
 REASONS = {
     "jupyter lab": "it is a server that waits for a browser",
     "pytest": "the tests are in the checkout, not in a wheel; `.ci/run` runs them",
@@ -45,10 +45,10 @@ REASONS = {
     "tinyattn generate runs/gpt2": "GPT-2's weights are not shipped; tests/models/layouts makes small ones",
     "tinyattn reproduce": "an experiment takes minutes to hours; tests/experiments runs small ones",
 }
-READ = ("README.md", "docs/data.md", "docs/transformers.md")  # what a newcomer types, in this order
-RELATIVE = r"\]\((?!https?:|#)[^)]+\)"  # the end of a link or picture that leads to a file of the checkout
+READ = ("README.md", "docs/data.md", "docs/transformers.md")  # pages whose commands are run, in this order
+RELATIVE = r"\]\((?!https?:|#)[^)]+\)"  # Markdown: the target of a link or picture, where it is a file of the checkout
 LINKS_OUT = "where there is a network, `sphinx-build -b linkcheck -c website . build/links` asks each for an answer"
-# What README supposes that a reader has: files, and runs that other commands made.
+# README's commands read files of the reader, and runs of earlier commands: both are made first.
 FILES = {
     "interactions.txt": "".join(f"{u} {(u * 7 + t * (u % 5 + 1)) % 60 + 1}\n" for u in range(1, 60) for t in range(8)),
     "available.txt": "".join(f"{item}\n" for item in range(1, 31)),
@@ -61,7 +61,7 @@ PLACEHOLDERS = {"RUN": "runs/sasrec-interactions", "OTHER": "runs/markov-interac
 
 
 class Step(NamedTuple):
-    """A thing that README has its reader do: `words` in a shell, or a piece of Python; `shows` is what it prints."""
+    """One step of README: a shell command, `words`, or Python, `code`. `shows` is the output that README prints."""
 
     words: list[str]
     code: str = ""
@@ -72,7 +72,7 @@ class Step(NamedTuple):
 
 
 def steps(readme: str) -> list[Step]:
-    """README's commands and pieces of Python, in its order; a ```text below one is what it prints."""
+    """README's commands and pieces of Python, in order; a ```text block below one is the output to expect."""
     found: list[Step] = []
     fence_or_command = r"^```(\w+)\n(.*?)^```$|^ {4,6}((?:pip|tinyattn) [^\n]*)$"
     for fence, body, line in re.findall(fence_or_command, readme, re.M | re.S):
@@ -96,7 +96,7 @@ def reason_not_to_run(step: Step) -> str | None:
 
 
 def versions(root: Path) -> dict[str, str]:
-    """The version that each file names; "none" where it names none."""
+    """{file: the version that it names, or "none"}."""
 
     def first(path: str, pattern: str) -> str:
         found = re.search(pattern, (root / path).read_text(), re.M)
@@ -110,7 +110,7 @@ def versions(root: Path) -> dict[str, str]:
 
 
 def disagreement(named: dict[str, str]) -> str | None:
-    """Which versions differ, in words; None where all are one."""
+    """All versions in words, if they differ; else None."""
     return None if len(set(named.values())) == 1 else ", ".join(f"{where}: {v}" for where, v in named.items())
 
 
@@ -141,7 +141,7 @@ class Report:
 
 
 def run(words: list[str], folder: Path) -> str:
-    """-> what it printed; no variable of ours chooses its modules. Raises Failure with the reason that it printed."""
+    """Run a command without variables such as PYTHONPATH -> its output. Raises Failure with the reason it printed."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     clean |= {"PYTHONDONTWRITEBYTECODE": "1", "MPLBACKEND": "Agg"}
     try:
@@ -158,7 +158,7 @@ def run(words: list[str], folder: Path) -> str:
 
 
 def name_of(words: list[str]) -> str:
-    """The command without folders of this machine."""
+    """The command, without the folders of absolute paths."""
     return shlex.join(re.sub(r"^/\S*/", "", word) for word in words)
 
 
@@ -171,14 +171,14 @@ def blame(output: str) -> str:
 
 
 def build(to: Path) -> tuple[str, Path]:
-    """-> detail, and the wheel. The wheel is built from the sdist, which thereby has all that a build needs."""
+    """-> detail, and the wheel. The wheel is built from the sdist: so the sdist has all that a build needs."""
     run([sys.executable, "-m", "build", "--outdir", str(to), str(ROOT)], to)
     [sdist], [wheel] = to.glob("*.tar.gz"), to.glob("*.whl")
     return ", ".join(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB" for path in (sdist, wheel)), wheel
 
 
 def wheel_is_whole(folder: Path) -> str:
-    """Every file of the package, every chapter, and what its exercises say, that the sdist has."""
+    """Does the wheel have every file of the package, every chapter, and all texts of exercises that the sdist has?"""
     [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
     with tarfile.open(sdist) as archive:
         names = [member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()]
@@ -194,7 +194,7 @@ def wheel_is_whole(folder: Path) -> str:
 
 
 def environment(program: str, folder: Path, wheel: Path) -> tuple[str, Path]:
-    """A fresh virtual environment with the wheel and nothing but what it asks for -> detail, its programs' folder."""
+    """Make a virtual environment of the wheel and its dependencies alone -> detail, and the folder of its programs."""
     run([program, "-m", "venv", str(folder)], folder.parent)
     programs = folder / "bin"
     python = str(programs / "python")
@@ -211,7 +211,7 @@ def environment(program: str, folder: Path, wheel: Path) -> tuple[str, Path]:
 
 
 def follow_readme(version: str, programs: Path, folder: Path, wheel: Path, whole: bool) -> str:
-    """Do what README says, in its order. Raises Failure naming what does not work; the rest is tried all the same."""
+    """Follow README's steps in order, also after one has failed. Raises Failure, naming every step that failed."""
     for name, content in FILES.items():
         (folder / name).write_text(content)
     counts, failures = {"commands": 0, "pieces of Python": 0}, []
@@ -231,7 +231,7 @@ def follow_readme(version: str, programs: Path, folder: Path, wheel: Path, whole
 
 
 def follow(step: Step, programs: Path, folder: Path, wheel: Path, whole: bool) -> None:
-    """One step. A check that README shows failing exits with 1; what it prints is compared in either case."""
+    """Run one step and compare its output. `tinyattn check` must exit with 1: README shows it on a wrong answer."""
     if step.words[:3] == ["pip", "install", "-e"]:
         extras = step.words[3].removeprefix(".")
         run([str(programs / "python"), "-m", "pip", "install", "-q", f"{wheel}{extras}"], folder)
@@ -251,7 +251,7 @@ def follow(step: Step, programs: Path, folder: Path, wheel: Path, whole: bool) -
 
 
 def pythons(more: list[str]) -> dict[str, str]:
-    """Version -> program: those that the workflow names and that start here, and `more`. Missing ones are left out."""
+    """{version: program} for the Pythons of the workflow and `more`; "" for one of the workflow that is missing."""
     named = re.findall(r'"(3\.\d+)"', (ROOT / ".github/workflows/check.yml").read_text())
     found = {}
     for program in [*(f"python{version}" for version in named), *more]:
@@ -268,7 +268,7 @@ def pythons(more: list[str]) -> dict[str, str]:
 
 
 def site(folder: Path) -> str:
-    """Built, with warnings as errors, and every link inside followed, by tests/test_site.py."""
+    """Run tests/test_site.py, which builds the site, with warnings as errors, and follows every link inside it."""
     tests = [sys.executable, "-m", "pytest", "-m", "slow", "-q", "-n0", "-p", "no:cacheprovider", "tests/test_site.py"]
     printed = run([*tests, "--basetemp", str(folder)], ROOT)
     return printed.strip().splitlines()[-1]
@@ -279,7 +279,7 @@ def status() -> str:
 
 
 def lacks() -> str:
-    """What is in the checkout and not in a wheel, and what that makes of README's links."""
+    """A text: which folders of the checkout a wheel lacks, and how many of README's links become plain words."""
     there = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
     folders = sorted({name.partition("/")[0] for name in there if "/" in name and name[0] != "."} - {"tinyattn"})
     links = re.findall(RELATIVE, (ROOT / "README.md").read_text())
@@ -305,7 +305,7 @@ def check_all(arguments: argparse.Namespace) -> dict[str, Any]:
             report.run("metadata", twine, folder / "dist")
             report.run("links of the description", description, folder / "dist")
             report.run("the wheel is whole", wheel_is_whole, folder / "dist")
-        with ThreadPoolExecutor(len(found) + 1) as side_by_side:  # they install, write and wait most of the time
+        with ThreadPoolExecutor(len(found) + 1) as side_by_side:  # threads suffice: the work is in processes
             tried = [side_by_side.submit(try_python, *one, folder, wheel, arguments.whole) for one in found.items()]
             built = side_by_side.submit(try_site, folder / "site")
             for part in [*tried, built]:
@@ -321,7 +321,7 @@ def twine(folder: Path) -> str:
 
 
 def description(folder: Path) -> str:
-    """README, as a package index shows it, has no link to a file of the checkout."""
+    """Does README, as a package index shows it, have no link to a file of the checkout?"""
     [wheel] = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
@@ -333,7 +333,7 @@ def description(folder: Path) -> str:
 
 
 def try_python(version: str, program: str, folder: Path, wheel: Path | None, whole: bool) -> Report:
-    """What README says, with this Python; `program` is empty where it is not here."""
+    """Follow README with this Python; `program` is "" if this machine lacks it."""
     report, own = Report(), folder / version
     if not program or wheel is None:
         report.add(f"Python {version}", NOT_RUN, "there is no wheel" if program else f"python{version} is not here")

@@ -1,10 +1,10 @@
-"""RoBERTa's choices, on a small text: masks drawn once or at every reading, and larger batches.
+"""RoBERTa's choices on a small text: masks drawn once or at every reading, and larger batches.
 
     python benchmarks/roberta.py [--seeds 3]
 
 An encoder learns 1,000 sentences of the grammar in 30 epochs. BERT's released code drew ten masks of each window
-before training; RoBERTa (Liu et al. 2019) draws a new one whenever a window is read, and has larger batches. Each is
-tested on 500 new sentences. Writes benchmarks/results/roberta.json, after each seed, and roberta.md.
+before training; RoBERTa (Liu et al. 2019) draws a new one whenever a window is read, and has larger batches. Each
+encoder is tested on 500 new sentences. Writes benchmarks/results/roberta.json, after each seed, and roberta.md.
 """
 
 import json
@@ -39,7 +39,7 @@ ROWS: dict[str, tuple[int, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class FixedWindows(MaskedTextSampler):
-    """The same windows in every epoch, of which each has `masks` masks, in turn."""
+    """The same windows in every epoch. Each window has `masks` fixed masks; the epochs use them in turn."""
 
     masks: int = 1
 
@@ -50,7 +50,7 @@ class FixedWindows(MaskedTextSampler):
 
 
 class Fixed(Encoder):
-    """An encoder that reads them."""
+    """An encoder trained on FixedWindows."""
 
     masks = 1
 
@@ -59,7 +59,7 @@ class Fixed(Encoder):
 
 
 def measure(seed: int) -> dict[str, Any]:
-    """The losses in nats of a hidden character, of each row and of the grammar."""
+    """The loss of each row, and of the grammar's true probabilities, in nats a hidden character."""
     text, tested = (Grammar(sentences=n, seed=s).generate() for n, s in ((1000, 2 * seed), (500, 2 * seed + 1)))
     losses = {}
     for row, (masks, options) in ROWS.items():

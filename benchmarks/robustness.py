@@ -1,16 +1,17 @@
-"""What happens when a run is killed, broken, or fought over, and when nobody means well: tries and failures, by kind.
+"""Counts failures under attack, by kind: killed trainings, broken files, two trainings on one folder, hostile code.
 
     python benchmarks/robustness.py [--only KIND,KIND] [--share .1] [--again]
 
-Each kind tries one thing many times, at moments and places drawn from SEED, and says what went wrong. Trainings that
-are killed or run side by side are forks of this process, which has imported everything, and they draw no pictures,
-which would take longer than all the rest. Moments of kills are fractions of the time that an undisturbed run takes, so
-on another machine, or a loaded one, other moments are tried. The kinds of benchmarks/attacks.py run in workers.
+Each kind makes many tries of one attack, at moments and places drawn from SEED, and reports what went wrong. To start
+fast, trainings that are killed or run side by side are forks of this process, which has imported everything; they draw
+no pictures, because pictures would take longer than all the rest. The moment of a kill is a fraction of the time that
+an undisturbed run takes, so a slower or a loaded machine tries other moments. The kinds of benchmarks/attacks.py run in
+worker processes.
 
-Writes benchmarks/results/robustness.json after each kind and, once all are there, .md and a line of docs/check.md.
-Started again, it goes on: kinds that are there, with this code, are not measured again without --again. --only measures
-some kinds, and leaves the others as they are; --share tries less of everything and writes nothing. Exit code 1 where
-something failed. The kinds need PyTorch, pandas, Polars, pyarrow and safetensors.
+Writes benchmarks/results/robustness.json after each kind and, once it has all kinds, .md and a line of docs/check.md.
+Kinds that the file has for this code are skipped without --again. --only measures some kinds, and leaves the results of
+the others; --share makes fewer tries of each kind, and below 1 writes nothing. The exit code is 1 if a try failed. The
+kinds need PyTorch, pandas, Polars, pyarrow and safetensors.
 """
 
 import argparse
@@ -60,13 +61,13 @@ CODE = ("tinyattn", "tests/data/broken_files.py", "tests/models/broken_runs.py",
         "benchmarks/attacks.py")  # fmt: skip
 SEED = 0
 PATIENCE = 900.0  # seconds: a process that takes longer hangs
-SUBREAPER = 36  # prctl: orphans of a fork become children of this process, which can then wait for them
+SUBREAPER = 36  # option of prctl: orphans of a fork become children of this process, which can then wait for them
 
 
 class Fork:
     """A command of tinyattn in a fork of this process, in a process group of its own.
 
-    It begins `pause` seconds after the last writer of the pipe `gate` is gone.
+    With `gate`, a pipe, it begins `pause` seconds after the last process has closed the pipe's write end.
     """
 
     def __init__(
@@ -74,14 +75,14 @@ class Fork:
     ) -> None:
         self.log, self.code = log, None
         log.write_text("")
-        # a Ctrl-C waits until the child is ready for it: raised before its `try`, it would leave through our callers
+        # block Ctrl-C until the child is inside `try`: before it, KeyboardInterrupt would reach the parent's callers
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self.number = os.fork()
         if not self.number:
             code = 99
             try:
                 os.setpgid(0, 0)
-                signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
+                signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would have it ignored
                 handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
                 nothing = os.open(os.devnull, os.O_RDONLY)
                 for number, to in ((0, nothing), (1, handle), (2, handle)):
@@ -94,7 +95,7 @@ class Fork:
                 sys.argv = ["tinyattn", *arguments]
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 code = tinyattn()
-            except KeyboardInterrupt:  # a moment before the command handles it
+            except KeyboardInterrupt:  # raised before the command handles it
                 code = 130
             except BaseException:
                 traceback.print_exc()
@@ -103,11 +104,11 @@ class Fork:
                 sys.stderr.flush()
                 os._exit(code)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        with contextlib.suppress(OSError):  # the child has done so itself, or has ended
+        with contextlib.suppress(OSError):  # fails if the child has done this already, or has ended
             os.setpgid(self.number, self.number)
 
     def ended(self, seconds: float = PATIENCE) -> bool:
-        """Whether it ends within so many seconds; then `code` is its exit code, -9 where it was killed by signal 9."""
+        """Wait -> whether it ended in time. If so, `code` is its exit code, such as -9 if signal 9 killed it."""
         until = time.monotonic() + seconds
         while self.code is None and time.monotonic() < until:
             number, status = os.waitpid(self.number, os.WNOHANG)
@@ -130,7 +131,7 @@ class Fork:
         return self.log.read_text(errors="replace")[-2000:]
 
     def survivors(self) -> str:
-        """Processes of its group that live some seconds after its end; they are killed."""
+        """Wait up to 10 s for its group to end, then kill the rest of it -> a message if there was a rest, else ""."""
         until = time.monotonic() + 10
         with contextlib.suppress(ChildProcessError):
             while time.monotonic() < until:
@@ -142,7 +143,7 @@ class Fork:
 
 
 def difference(found: Path, expected: Path, names: tuple[str, ...]) -> str:
-    """What of these files is not byte by byte the same, and what else is in the folder."""
+    """-> the first of these files whose bytes differ, or else the files that only one of the folders has; else ""."""
     for name in names:
         if not (found / name).exists() or not filecmp.cmp(found / name, expected / name, shallow=False):
             return f"{name} is another than that of the undisturbed run"
@@ -163,7 +164,7 @@ def kills(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
 
 
 def killed(command: list[str], folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
-    """So many kills of a training; `command` ends with --out."""
+    """Kill a training `tries` times; `command` ends with --out."""
     whole, began = folder / "whole", time.monotonic()
     undisturbed = Fork([*command, str(whole)], folder / "log")
     if not undisturbed.ended() or undisturbed.code:
@@ -176,7 +177,7 @@ def killed(command: list[str], folder: Path, tries: int, rng: random.Random) -> 
 
 
 def _killed(command: list[str], out: Path, whole: Path, how: str, seconds: float, rng: random.Random) -> str:
-    """Kill it once while it runs, and let the same command end."""
+    """Kill the training once while it runs, and then run the same command to its end -> what went wrong, or ""."""
     while True:
         training, moment = Fork(command, out.with_name("log")), rng.uniform(0, seconds)
         if not training.ended(moment):
@@ -207,13 +208,13 @@ def _killed(command: list[str], out: Path, whole: Path, how: str, seconds: float
     return f"{event}{wrong}; {different}" if wrong or different else ""
 
 
-# of the models that no other kind kills: epochs for about a second
+# epochs that take about a second, for the models that no other kind kills
 EPOCHS = {"narm": 12, "caser": 10, "fpmc": 30, "timesvdpp": 6, "transformer": 8, "decoder": 12, "vit": 16, "swin": 10,
           "beit": 16}  # fmt: skip
 
 
 def training(name: str, folder: Path, epochs: int) -> list[str]:
-    """The command that trains this model, without --out, on a small file of its kind of data."""
+    """The command that trains this model on a small file of its kind of data; it ends with --out, without a folder."""
     rng = np.random.default_rng(0)
     if issubclass(MODELS[name], Recommender):
         options, data = dict(RECOMMENDER), [str(write_tiny(folder / "tiny.txt"))]
@@ -243,7 +244,7 @@ def training(name: str, folder: Path, epochs: int) -> list[str]:
 
 
 def kills_of_models(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
-    """As many of each model."""
+    """The same number of kills for each model of EPOCHS."""
     for number, (name, epochs) in enumerate(EPOCHS.items()):
         here = folder / name
         here.mkdir()
@@ -252,7 +253,7 @@ def kills_of_models(folder: Path, tries: int, rng: random.Random) -> Iterator[st
 
 
 def races(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
-    """Pairs of trainings: of other options, and every third time of the same."""
+    """Pairs of trainings on one folder: two pairs with different options, then one with the same, and so on."""
     data = write_tiny(folder / "tiny.txt")
     command = ["train", str(data), "--model", "markov", "--out"]
     for order in ("1", "2"):
@@ -292,7 +293,7 @@ def _raced(pair: list[Fork], orders: tuple[str, str], out: Path, folder: Path, e
 
 
 def drawn(strategy: st.SearchStrategy[Any], tries: int, rng: random.Random) -> Iterator[Any]:
-    """So many examples of a strategy. Hypothesis draws them all before the first is tried."""
+    """Yield `tries` examples of a strategy. Hypothesis draws them all before the first is tried."""
     found: list[Any] = []
 
     @hypothesis.seed(rng.randrange(2**32))
@@ -304,7 +305,7 @@ def drawn(strategy: st.SearchStrategy[Any], tries: int, rng: random.Random) -> I
     def keep(example: Any) -> None:
         found.append(example)
 
-    while len(found) < tries:  # it ends early where it finds no new ones
+    while len(found) < tries:  # Hypothesis stops early when it finds no new examples
         keep()
     yield from found[:tries]
 
@@ -425,7 +426,7 @@ def learners(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
         yield guarded(event, lambda p=path, q=pids: _checked(p, q))
 
 
-# signals that stop a process or do nothing to it (two because Python ignores them), and two of the C library's own
+# not sent: signals that stop a process, that it ignores (PIPE and XFSZ: Python does), or that the C library uses
 QUIET = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGSTOP, signal.SIGTSTP,
          signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ, 32, 33}  # fmt: skip
 
@@ -446,7 +447,7 @@ def _checked(path: Path, pids: Path) -> str:
 
 
 def ctrl_c(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
-    """A whole process, from the first line of the command to the interpreter's end."""
+    """Interrupt a process of its own at any moment, from the first import to the end of the interpreter."""
     data = write_tiny(folder / "tiny.txt")
     code = "import sys; from tinyattn.__main__ import run; print(flush=True); sys.exit(run())"
     command = [sys.executable, "-c", code, "train", str(data), "--model", "markov", "--out"]
@@ -512,7 +513,7 @@ def measured(kind: Kind, share: float) -> dict[str, Any]:
 
 
 def page(result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone."""
+    """The Markdown page, made from the results file alone."""
     lines = ["# Under attack", "", "| | tries | failures |", "|---|---|---|"]
     for name, kind in KINDS.items():
         row = result["kinds"][name]
@@ -535,13 +536,13 @@ def page(result: dict[str, Any]) -> str:
 
 
 def total(result: dict[str, Any]) -> tuple[int, int]:
-    """Tries and failures of all kinds."""
+    """-> the number of tries and of failures, over all kinds."""
     rows = result["kinds"].values()
     return sum(row["tries"] for row in rows), sum(len(row["failures"]) for row in rows)
 
 
 def line(result: dict[str, Any]) -> str:
-    """For docs/check.md."""
+    """The sentence of docs/check.md."""
     (tries, failures), kinds = total(result), result["kinds"]
     return (
         f"Under attack, {tries:,} tries ended in {failures} failures: {kinds['kills']['tries']} kills at random "
@@ -559,7 +560,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,KIND", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--share", type=float, default=1.0, help="share of the tries; below 1 nothing is written")
-    parser.add_argument("--again", action="store_true", help="measure again what this code was measured on")
+    parser.add_argument("--again", action="store_true", help="measure kinds again that have results for this code")
     args = parser.parse_args()
     names = args.only.split(",")
     if unknown := set(names) - KINDS.keys():

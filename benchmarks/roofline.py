@@ -1,11 +1,11 @@
-"""How fast could this machine be, how fast is a training step, and where does its time go? Measured in one run.
+"""How fast could this machine be, how fast is a training step, and on what does the step spend its time?
 
     python benchmarks/roofline.py [--data DIR] [--rounds 9]
 
-The roof: matrix products of a step's shapes, copies in cache and in memory, elementwise arithmetic; on one core, and on
-two at once. The profile: one step of configuration A of benchmarks/training_step.py on one core, by op, from the self
-times of the functions in tinyattn/ops. DIR is as there. Writes benchmarks/results/roofline.json and .md and
-figures/profile.svg.
+The roof is the speed of matrix products of a step's shapes, of copies in cache and in memory, and of elementwise
+arithmetic, on one core and on two at once. The profile is the time of each op in one step of configuration A of
+benchmarks/training_step.py on one core, from the self times of the functions in tinyattn/ops. DIR is the folder that
+benchmarks/training_step.py reads. Writes benchmarks/results/roofline.json and .md and figures/profile.svg.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from tinyattn.show.style import BLUE, GREY, ORANGE, figure, in_style
 RESULT, PAGE, PICTURE = RESULTS / "roofline.json", RESULTS / "roofline.md", ROOT / "figures" / "profile.svg"
 CONFIGURATION = "A"
 
-ROOF = {  # name in the results: (what, unit: 10⁹ a second)
+ROOF = {  # name in the results: (what is computed, its unit: 10⁹ of it a second)
     "linear 50": ("1,600 × 50 times 50 × 50: a linear map of a slice, A and B", "GFLOP/s"),
     "linear 128": ("1,600 × 128 times 128 × 128: the same, C", "GFLOP/s"),
     "tile 50": ("8 × (64 × 50 times 50 × 128): tiles of attention scores, A and B", "GFLOP/s"),
@@ -43,7 +43,7 @@ ROOF = {  # name in the results: (what, unit: 10⁹ a second)
     "exp": ("exp(x), 1,600 × 50", "10⁹ entries/s"),
 }
 LINEAR, SCORES, EXP = "linear maps and what they took in of norms", "attention: products and the rest", "attention: exp"
-GROUPS = {  # the file of a function, or the function: where its time is counted; old names stand in older results
+GROUPS = {  # file, or function: the group of its time. Older results have older names
     "ops.linear": LINEAR,
     "ops.norm_linear": LINEAR,
     "ops.attention.fused_attention._exponentials": EXP,
@@ -72,22 +72,22 @@ GROUPS["step"] = REST
 
 
 def group(function: str) -> str:
-    """Where its time is counted; a file that is not in GROUPS is a group of its own."""
+    """The group in which the time of a function is counted; a file that is not in GROUPS is a group of its own."""
     name = function
     while name and name not in GROUPS:
-        name = name.rpartition(".")[0]  # of a method: its class, then its file
+        name = name.rpartition(".")[0]  # try a method's class, then its file
     return GROUPS[name] if name else function.split(".")[-2]
 
 
 def flops(network: SASRecNetwork, shapes: list[tuple[int, int]]) -> dict[str, float]:
-    """FLOPs of the matrix products of a step whose slices have these shapes, (rows, positions): 2 a multiply-add.
+    """FLOPs of the matrix products of a step, 2 for each multiply-add; `shapes` holds (rows, positions) of each slice.
 
-    A linear map of N tokens, d to d, is 2 N d² FLOPs, and its backward two products of that size, for x and for W.
-    A block has five: queries, keys, values, and two in the feed-forward network.
+    A linear map of N tokens from d to d takes 2 N d² FLOPs. Its backward has two products of that size, for x and
+    for W. A block has five linear maps: queries, keys, values, and two in the feed-forward network.
 
-    A tile of 64 queries sees as many keys as its last query may, so a sequence of n positions has P pairs, a little
-    over n² / 2. A product over the pairs is 2 P d FLOPs, all heads together. There are two in the forward, q kᵀ and
-    weights v, and four in the backward: the gradients of weights, q, k and v.
+    A tile of 64 queries reads every key up to its last query. So a sequence of n positions has P pairs of query and
+    key, a little over n² / 2. A product over the pairs takes 2 P d FLOPs, all heads together. There are two in the
+    forward, q kᵀ and weights v, and four in the backward: the gradients of weights, q, k and v.
     """
     d = network.dim
     linear = sum(3 * 5 * 2 * rows * n * d**2 for rows, n in shapes)
@@ -135,7 +135,7 @@ def measure(rounds: int, data: Path | None) -> dict[str, Any]:
 
 
 def groups(result: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    """{group: (ms, calls)} of a step, most first, what is between ops last."""
+    """{group: (ms, calls)} of a step, the longest first; the time between ops comes last."""
     found: dict[str, tuple[float, float]] = {}
     for name, seconds in result["own"].items():
         ms, calls = found.get(group(name), (0.0, 0.0))
@@ -145,7 +145,7 @@ def groups(result: dict[str, Any]) -> dict[str, tuple[float, float]]:
 
 
 def floors(result: dict[str, Any]) -> dict[str, float]:
-    """{group: ms that its products, or exp, take at the speed measured for such shapes alone, on one core}."""
+    """{group: ms of its products, or of exp, at the speed that was measured for such shapes on one core}."""
     one, work = result["one"], result["flops"]
     return {
         LINEAR: 1e3 * work[LINEAR] / one[f"linear {result['dim']}"],
@@ -155,7 +155,7 @@ def floors(result: dict[str, Any]) -> dict[str, float]:
 
 
 def tables(result: dict[str, Any]) -> str:
-    """The roof and the profile, as docs/speed.md quotes them."""
+    """The roof and the profile; docs/speed.md quotes them."""
     one, both, step = result["one"], result["both"], 1e3 * result["step"]
     floor, work, slices = floors(result), result["flops"], result["shapes"]
     products = floor[LINEAR] + floor[SCORES]
@@ -197,7 +197,7 @@ def tables(result: dict[str, Any]) -> str:
 
 
 def page(result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone."""
+    """The Markdown page, made from the results file alone."""
     machine, step = result["machine"], 1e3 * result["step"]
     total = sum(ms for ms, _ in groups(result).values())
     quoted = tables(result).replace("### ", "## ").replace("(../figures", "(../../figures")
@@ -223,7 +223,7 @@ def page(result: dict[str, Any]) -> str:
 
 
 def _digits(x: float) -> str:
-    """Three of them."""
+    """x to three digits."""
     return f"{x:.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}"
 
 
@@ -242,7 +242,7 @@ rest of the step. A floor is what the matrix products (or exp) of these lines ta
 
 @in_style
 def draw_profile(result: dict[str, Any]) -> Any:
-    """The groups as bars, with the floor of those that have one. -> matplotlib figure."""
+    """Draw a bar for each group, with a thinner bar for its floor where it has one -> matplotlib figure."""
     found, floor, step = groups(result), floors(result), 1e3 * result["step"]
     total = sum(ms for ms, _ in found.values())
     names = list(found)[::-1]
@@ -260,7 +260,7 @@ def draw_profile(result: dict[str, Any]) -> Any:
         title=f"Configuration {CONFIGURATION}: {step:.0f} ms for {result['tokens']:,.0f} tokens",
     )
     ax.tick_params(axis="y", length=0)
-    ax.legend(loc="center right", fontsize=9)  # where bars are short
+    ax.legend(loc="center right", fontsize=9)  # the bars are short there
     return made
 
 
@@ -275,7 +275,7 @@ def pictures() -> dict[Path, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of benchmarks/training_step")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of real lengths, as for training_step.py")
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
     if args.rounds < 1:

@@ -1,8 +1,8 @@
-"""Mutants of the package outside of ops: a seed draws a sample of each room; the default tests try it.
+"""Mutants of the package outside of ops: a seed draws a sample of each room, and the default tests run on it.
 
-benchmarks/mutants.py runs it. A mutant is tried in a copy of the project that has it in one file, by a fresh pytest
-(benchmarks/reach.py is its plugin): tables and defaults made on import, and programs that a test starts, are the
-mutant's too.
+benchmarks/mutants.py calls this module. Each mutant changes one file in a copy of the project, in which a fresh pytest
+runs with the plugin benchmarks/reach.py. So the change also reaches tables and defaults that are made on import, and
+programs that a test starts.
 """
 
 import ast
@@ -29,11 +29,11 @@ from benchmarks.mutants_known import NOT_REACHED, PACKAGE, by_file, hash_of, key
 from benchmarks.mutation import Mutant, mutants_of
 
 BUILD = ROOT / "build" / "mutants"
-PIN = "tests/test_pin.py"  # numbers of every room, and quick
-# run every other script in the test's process, which no tracer outlives, and say nothing of a room
+PIN = "tests/test_pin.py"  # quick tests that compare numbers of every room with stored ones
+# not traced: this test runs every other script in its own process, which ends tracing, and tests no room
 SCRIPTS = "tests/test_pages.py::test_a_script_refuses_an_argument_that_it_does_not_know_before_it_writes"
 GROUND = ("files", "ranks", "tree", "random", "options")
-# A room's files, and how the names of its own tests begin: these are tried first.
+# room: (its files, how the names of its own tests begin); its own tests run before those of other rooms.
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     room: ((room,), (f"tests/{room}/",))
     for room in ("layers", "models", "training", "data", "evaluation", "experiments", "export", "show", "check")
@@ -42,12 +42,12 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "commands": (("commands",), ("tests/commands/", "tests/test_cli")),
     "ground": (tuple(f"{name}.py" for name in GROUND), tuple(f"tests/test_{name}" for name in GROUND)),
 }
-BUDGET = 30.0  # seconds of computing, traced, for tests of other rooms; twice as many for its own room's
-PATIENCE = 10.0  # seconds of computing that a test may take beyond ten times its time on the library
+BUDGET = 30.0  # seconds of traced processor time for tests of other rooms; twice as many for its own room's
+PATIENCE = 10.0  # seconds of processor time that a test may take beyond ten times its traced time
 
 
 def mutants_in(room: str) -> list[Mutant]:
-    """All mutants of a room; none of `strict=` (of a zip) and `repr=`, nor of the zoo, which is wrong on purpose."""
+    """All mutants of a room, but none of the arguments `strict=` and `repr=`, nor of the zoo, wrong on purpose."""
     found = []
     for part in ROOMS[room][0]:
         for path in sorted((PACKAGE / part).rglob("*.py")) or [PACKAGE / part]:
@@ -57,8 +57,9 @@ def mutants_in(room: str) -> list[Mutant]:
 
 
 def drawn(every: list[Mutant], size: int, seed: int) -> list[Mutant]:
-    """A sample, the same on every machine: the mutants whose hash with the seed is smallest. Each is as likely as any
-    other, and a change to one file leaves the sample of the others as it is.
+    """A random sample that is the same on every machine: the `size` mutants with the smallest hash of seed and name.
+
+    A change to one file hardly changes the sample of the other files.
     """
     order = sorted(range(len(every)), key=lambda i: hashlib.sha256(f"{seed} {key(every[i])}".encode()).digest())
     return [every[i] for i in sorted(order[:size])]
@@ -68,7 +69,7 @@ def drawn(every: list[Mutant], size: int, seed: int) -> list[Mutant]:
 
 
 class Reach:
-    """Which lines of the package each default test reaches, and the seconds it takes there."""
+    """The lines of the package that each default test reaches, and the seconds that each test takes."""
 
     def __init__(self, folder: Path) -> None:
         from coverage import CoverageData
@@ -78,16 +79,16 @@ class Reach:
         self.seconds: dict[str, float] = json.loads((folder / "tests.json").read_text())
 
     def tests(self, mutant: Mutant, whole_file: bool = False) -> set[str]:
-        """Those that reach its lines, or any line of its file."""
+        """The tests that reach the mutant's lines, or with `whole_file` any line of its file."""
         lines = self.data.contexts_by_lineno(Path(mutant.file).relative_to(ROOT).as_posix())
         here = (lines[line] for line in lines if whole_file or line in mutant.lines)
         return {test for tests in here for test in tests if test in self.seconds}
 
 
 def measured(jobs: int) -> Reach:
-    """Run the default tests once, traced. Unchanged test files are not run again on the same package.
+    """Trace the default tests, except test files that were traced on this package before and have not changed.
 
-    For a changed test, lines that it no longer reaches are kept: it is tried on more mutants, not on fewer.
+    Lines that a changed test no longer reaches are kept, so that it is tried on too many mutants, not on too few.
     """
     folder = BUILD / f"reach-{hash_of(PACKAGE.rglob('*.py'))}"
     if not (folder / "tests.json").exists():
@@ -109,8 +110,7 @@ def measured(jobs: int) -> Reach:
 
 
 def _traced(folder: Path, files: list[str], jobs: int) -> dict[str, tuple[float, bool]]:
-    """Run these files traced, and add the lines that their tests reach to those known. -> seconds, and who has passed.
-    """
+    """Trace these files, and add the lines that their tests reach to those known -> {test: (seconds, passed)}."""
     from coverage import Coverage
 
     for old in folder.glob("tests.*.json"):
@@ -132,12 +132,12 @@ def _traced(folder: Path, files: list[str], jobs: int) -> dict[str, tuple[float,
 
 
 def concerned(mutant: Mutant, own: tuple[str, ...], reach: Reach) -> dict[str, float]:
-    """The tests that it is tried on, in order, and the seconds they take: pinned numbers, then those of its room.
+    """{test: seconds} for the tests that run on a mutant, in order: those of PIN, of its room, and of other rooms.
 
-    Any test may notice what runs on import: for that all pinned numbers are tried.
-
-    From its room: all tests of the test files in which one reaches its lines (what one caches, the next uses without
-    reaching it); where none does, its file; where none does that, all of the room. Of other rooms: those that reach it.
+    - Tests of PIN: those that reach its lines; all of them if its code runs on import, which any test may notice.
+    - Its room: all tests of a file in which one test reaches its lines, because a later test may use what that one
+      cached. If no test reaches its lines, the test files that reach its file; if none does, all tests of the room.
+    - Other rooms: the tests that reach its lines.
     """
     reaching = reach.tests(mutant)
     files = {file_of(test) for test in reaching or reach.tests(mutant, whole_file=True)}
@@ -150,7 +150,7 @@ def concerned(mutant: Mutant, own: tuple[str, ...], reach: Reach) -> dict[str, f
 
 
 def limited(tests: list[str], reaching: set[str], seconds: dict[str, float], budget: float) -> dict[str, float]:
-    """Tests up to so many seconds: those that reach it, the quickest file first. What a file sets up is set up once."""
+    """As many tests as `budget` seconds allow: those that reach the mutant first, then by file, quickest file first."""
     of_file: dict[str, float] = {}
     for test in tests:
         of_file[file_of(test)] = of_file.get(file_of(test), 0.0) + seconds[test]
@@ -167,7 +167,7 @@ def file_of(test: str) -> str:
 
 
 def copied(number: int) -> Path:
-    """A copy of the project as it is on disk, without what Git ignores."""
+    """Copy the project as it is on disk, without files that Git ignores -> the copy's folder."""
     copy = BUILD / str(number)
     shutil.rmtree(copy, ignore_errors=True)
     command = ["git", "ls-files", "-coz", "--exclude-standard"]
@@ -180,7 +180,7 @@ def copied(number: int) -> Path:
 
 
 def run_pytest(copy: Path, words: list[str], variables: dict[str, str], seconds: float | None = None) -> int | None:
-    """The default tests in a copy, -> the exit code; None after so many seconds. What it has started ends with it."""
+    """Run the default tests in a copy -> the exit code, or None after `seconds`. Kills what they have started."""
     plain = ["-q", "-m", "not slow", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "benchmarks.reach"]
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen(
@@ -201,7 +201,7 @@ def run_pytest(copy: Path, words: list[str], variables: dict[str, str], seconds:
 
 
 def tried(mutant: Mutant, tests: dict[str, float], copy: Path) -> str | None:
-    """The test that kills it, and how if not by failing; None for a survivor."""
+    """-> the test that kills the mutant, with a note if the test did not fail but hung or died; None for a survivor."""
     if not tests:
         return None
     file, note = copy / Path(mutant.file).relative_to(ROOT), copy.with_suffix(".json")
@@ -214,7 +214,7 @@ def tried(mutant: Mutant, tests: dict[str, float], copy: Path) -> str | None:
         shutil.copy2(mutant.file, file)
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
             compiled.unlink()
-    if code in (0, pytest.ExitCode.NO_TESTS_COLLECTED):  # a changed table may give the tests other names
+    if code in (0, pytest.ExitCode.NO_TESTS_COLLECTED):  # no tests: a changed table may rename them
         return None
     by = note.read_text()
     how = " (does not end)" if code in (None, -signal.SIGPROF) else " (the process dies)" if code < 0 else ""
@@ -224,7 +224,7 @@ def tried(mutant: Mutant, tests: dict[str, float], copy: Path) -> str | None:
 def run(
     room: str, known: dict[str, Any], reasons: dict[str, str], size: int, seed: int, jobs: int
 ) -> Iterator[dict[str, Any]]:
-    """Try the mutants of a room's sample of which nothing is known, -> the room's result, as it grows."""
+    """Try those mutants of a room's sample that have no known result. Yields the room's result after each."""
     every = mutants_in(room)
     of_file: dict[str, list[Mutant]] = {}
     for mutant in drawn(every, size, seed):
@@ -250,7 +250,7 @@ def run(
                 by = tried(mutant, concerned(mutant, ROOMS[room][1], reach), copy)
             finally:
                 copies.put(copy)
-            in_function = mutant.lines.start > 1  # what is computed on import is reached by all who import it
+            in_function = mutant.lines.start > 1  # code on import is always reached
             return NOT_REACHED if by is None and in_function and not reach.tests(mutant) else by
 
         with ThreadPoolExecutor(jobs) as pool:
