@@ -3,11 +3,13 @@
     python benchmarks/what_changed.py [--parts gradients,depth,paths,fields,steps] [--quick]
     python benchmarks/what_changed.py --parts steps [--rounds 7] [--threads 1,2]
 
-All but the last part is the same on every machine: the library's mixers with fresh parameters, nothing is trained.
-`steps` times training steps of decoders that differ in their mixer alone, beside PyTorch, every contender in a process
-of its own. Writes benchmarks/results/what_changed.json, which keeps parts that are not asked for and the times of each
-make of CPU, what_changed.md, figures/what_changed_*.svg and a table in docs/kinds.md. With --quick, small sizes, it
-writes nothing.
+All parts but `steps` measure the library's mixers with fresh parameters. Nothing is trained, so their results are the
+same on every machine. `steps` times training steps of decoders that differ only in their mixer, and compares them with
+PyTorch. Every contender runs in a process of its own.
+
+The results go into benchmarks/results/what_changed.json. Parts that are not run keep their earlier results there, and
+each CPU model keeps its own times. From that file come what_changed.md beside it, figures/what_changed_*.svg and a
+table in docs/kinds.md. With --quick the sizes are small and nothing is written.
 """
 
 import argparse
@@ -53,7 +55,7 @@ CAUSAL = Mask(causal=True)
 
 
 class Kind(NamedTuple):
-    """A mixer, and what its fresh parameters are changed to."""
+    """A mixer, and the function `begun` that changes its fresh parameters before they are measured."""
 
     title: str
     mixer: Mixer
@@ -64,7 +66,7 @@ class Kind(NamedTuple):
 
 
 def turning(p: dict[str, Any]) -> dict[str, Any]:
-    """With the rotation that is nearest to U in its place: its singular values become 1."""
+    """Replace U by the nearest orthogonal matrix, whose singular values are all 1."""
     left, _, right = np.linalg.svd(p["U"])
     return p | {"U": left @ right}
 
@@ -79,7 +81,7 @@ def forgetting(bias: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def lasting(delta: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Every Δ begins about there: delta = softplus(b_delta)."""
+    """Set b_delta so that every Δ begins near `delta`: softplus(b_delta) = delta."""
     return lambda p: p | {"b_delta": np.full_like(p["b_delta"], math.log(math.expm1(delta)))}
 
 
@@ -92,7 +94,7 @@ KINDS = {
     "rwkv": Kind("RWKV", RWKV()),
     "mamba": Kind("Mamba", Mamba()),
 }
-BEGUN = {  # the same kinds with other beginnings, for gradients
+BEGUN = {  # the same mixers with other initial values, for the part `gradients`
     "rnn-rotation": Kind("RNN, U a rotation", RNN(), turning),
     "lstm-0": Kind("LSTM, forget bias 0 instead of 1", LSTM(), forgetting(0)),
     "lstm-3": Kind("LSTM, forget bias 3", LSTM(), forgetting(3)),
@@ -107,32 +109,32 @@ NEAR = {
 }
 
 
-# Gradients and receptive fields: the Jacobian of the last output by every token.
+# Gradients and receptive fields: the Jacobian of the last output with respect to every token.
 
 
 class Sizes(NamedTuple):
-    """Of what is measured; `--quick` has smaller ones."""
+    """The sizes of every part; `--quick` uses smaller ones."""
 
     dim: int = D
     seeds: int = 5
-    steps: int = 100  # tokens of the gradients
-    fields: tuple[int, ...] = (64, 256)  # tokens of receptive fields
+    steps: int = 100  # tokens, for gradients
+    fields: tuple[int, ...] = (64, 256)  # tokens, for receptive fields
     depths: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
-    tokens: int = 32  # of the stacks
+    tokens: int = 32  # per sequence, in stacks of blocks
     paths: tuple[int, ...] = (32, 128, 512)
     timed: tuple[int, ...] = (64, 256, 1024)
-    a_step: int = 4096  # tokens of a training step
+    a_step: int = 4096  # tokens in a training step
 
 
 QUICK = Sizes(8, 2, 10, (8, 16), (1, 2), 8, (16, 32), (16,), 64)
-BACKWARDS = 8  # sequences of a batch: every row of a Jacobian is a backward of its own
+BACKWARDS = 8  # sequences in a batch; each computes one row of the Jacobian
 
 
 def jacobian(kind: Kind, n: int, dim: int, seed: int) -> np.ndarray:
-    """‖∂ y_n / ∂ x_t‖ / √D for every t, of standard normal tokens: the root of the sum of all squares. -> (n,).
+    """‖∂ y_n / ∂ x_t‖ / √D for every t, the Frobenius norm, at standard normal tokens. -> (n,).
 
-    That is the length at x_t of a gradient that comes from the last output, over its length there, as a root mean
-    square over all directions: 1 for a mixer that copies x_t.
+    A gradient of length 1 at the last output has this length at x_t, as a root mean square over all directions. It is
+    1 for a mixer that copies x_t.
     """
     rng = np.random.default_rng([seed, n])
     p, x = kind.init(rng, dim), rng.standard_normal((1, n, dim))
@@ -147,19 +149,23 @@ def jacobian(kind: Kind, n: int, dim: int, seed: int) -> np.ndarray:
 
 
 def gradients(sizes: Sizes) -> dict[str, Any]:
-    """For every kind, and other beginnings: norms by token, a list for each seed."""
+    """{mixer: for each seed, the norm of the Jacobian at every token}, for `KINDS` and `BEGUN`."""
     kinds = KINDS | BEGUN
     return {name: [digits(jacobian(kind, sizes.steps, sizes.dim, seed)) for seed in range(sizes.seeds)]
             for name, kind in kinds.items()}  # fmt: skip
 
 
 def digits(values: np.ndarray) -> list[float]:
-    """Four of each are enough for tables and pictures."""
+    """The values with four significant digits, enough for tables and pictures."""
     return [float(f"{value:.4g}") for value in values]
 
 
 def fields(sizes: Sizes) -> dict[str, Any]:
-    """For every kind and n: the share of the squared Jacobian within w tokens, the w that holds 90 %, what is not 0."""
+    """How far back the last output depends on tokens, for every mixer and n.
+
+    "share" is the part of the squared Jacobian within the last w tokens, "holds" the w with 90 % of it, and "reaches"
+    the number of tokens where it is not 0.
+    """
     found: dict[str, Any] = {}
     for name, kind in (KINDS | NEAR).items():
         for n in sizes.fields:
@@ -180,7 +186,7 @@ HELD = 0.9
 
 
 def width(share: np.ndarray) -> np.ndarray:
-    """The least number of last tokens that have `HELD` of the whole. Shapes: (..., n), which rises to 1 -> (...)."""
+    """The least number of last tokens whose share is at least `HELD`. Shapes: cumulative shares (..., n) -> (...)."""
     return np.argmax(share >= HELD, axis=-1) + 1
 
 
@@ -188,7 +194,7 @@ def width(share: np.ndarray) -> np.ndarray:
 
 
 class NoNorm:
-    """Stands where a norm could, and does nothing."""
+    """The identity, in the place of a norm."""
 
     def init(self, dim: int) -> dict[str, Any]:
         return {}
@@ -210,9 +216,9 @@ FORMS = {
 
 
 def stack(form: str, norm: Any, depth: int, sizes: Sizes, seed: int) -> dict[str, list[float]]:
-    """For every block from the first to the last: norms of the gradient by its input, and by its parameters.
+    """For every block, first to last: the norms of the gradients of its input and of its parameters.
 
-    The gradient that comes from above, behind one more norm where a form does not end in one, is standard normal.
+    The gradient that enters at the top is standard normal. A form that does not end in a norm gets one more at the top.
     """
     rng = np.random.default_rng([seed, depth])
     block = Block(MultiHead(HEADS), form, norm)
@@ -235,7 +241,7 @@ def stack(form: str, norm: Any, depth: int, sizes: Sizes, seed: int) -> dict[str
 
 
 def depth(sizes: Sizes) -> dict[str, Any]:
-    """{form: {depth: {what: the first block's norm over the last's, for each seed}}}."""
+    """{form: {depth: {"tokens" or "parameters": for each seed, the first block's norm / the last block's}}}."""
     found: dict[str, Any] = {}
     for title, (form, norm) in FORMS.items():
         for blocks in sizes.depths:
@@ -250,7 +256,7 @@ def depth(sizes: Sizes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Doubling(Mixer):
-    """y_t = a ⊙ y_{t-1} + x_t, pairs of steps joined, then pairs of pairs (Hillis & Steele 1986)."""
+    """y_t = a ⊙ y_{t-1} + x_t as a parallel scan: pairs of steps, then pairs of pairs (Hillis & Steele 1986)."""
 
     name = "doubling"
 
@@ -268,12 +274,12 @@ class Doubling(Mixer):
 
 
 class Way(NamedTuple):
-    """How outputs come to be: a layer for each depth, all tokens at once or one after the other."""
+    """How outputs are computed: `at(level)` is the mixer of a level; all tokens at once, or `by_token` one by one."""
 
     title: str
     at: Callable[[int], Mixer]
     by_token: bool = False
-    stacked: bool = False  # does one layer leave the first token out?
+    stacked: bool = False  # one layer does not reach the first token, so a stack is measured
 
 
 def ways() -> list[Way]:
@@ -292,7 +298,7 @@ def ways() -> list[Way]:
 
 
 def operations(way: Way, n: int, dim: int, nearest: bool, at: Any) -> int:
-    """For one layer: operations from inputs `at` to the last output, on the shortest or on the longest way there is."""
+    """Operations of one layer from inputs `at` to the last output, on the shortest (`nearest`) or the longest path."""
     mixer = way.at(0)
     p = mixer.init(np.random.default_rng(0), dim)
     with distances(nearest), readable():
@@ -306,9 +312,9 @@ def operations(way: Way, n: int, dim: int, nearest: bool, at: Any) -> int:
 
 
 def path(way: Way, n: int, dim: int) -> dict[str, int]:
-    """How many layers connect the first token with the last output, and operations on the ways through all of them.
+    """How many layers connect the first token with the last output, and operations on the paths through all of them.
 
-    Through a stack the shortest way goes as far as it can in each layer.
+    In a stack the shortest path goes as far back as it can in each layer.
     """
     field, layers = n, 1
     if way.stacked:
@@ -328,13 +334,13 @@ def paths(sizes: Sizes) -> dict[str, Any]:
 
 BATCHES, ROUNDS, LAYERS, TOKENS = 2, 7, 2, 96
 THREADS = (1, 2)
-BESIDE = ("attention", "rnn", "lstm", "gru")  # what PyTorch has as well
+BESIDE = ("attention", "rnn", "lstm", "gru")  # mixers that PyTorch has too
 
 
 def network_of(name: str, n: int, dim: int = D) -> DecoderNetwork:
-    """A decoder with that mixer; the width of its feed-forward network makes a block as large as attention's.
+    """A decoder with that mixer, whose feed-forward width gives a block as many parameters as one with attention.
 
-    Attention's is four times as wide as a token. A unit more is 2 dim + 1 parameters.
+    With attention the feed-forward network is 4 dim wide. Each unit of its width has 2 dim + 1 parameters.
     """
     room = 8 * dim * dim + 4 * dim + parameters(KINDS["attention"].mixer, dim)
     mixer = KINDS[name].mixer
@@ -354,7 +360,7 @@ def contenders(name: str, threads: Sequence[int]) -> list[str]:
 
 
 def given(name: str, n: int, dim: int, tokens: int, folder: Path) -> Any:
-    """Fill a folder for a child; -> network, weights and batches."""
+    """Write the inputs of a child process into a folder. -> network, weights, batches."""
     network = network_of(name, n, dim)
     batches = decoder_step.draw(network, tokens // n, BATCHES)
     weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(0)))
@@ -363,7 +369,7 @@ def given(name: str, n: int, dim: int, tokens: int, folder: Path) -> Any:
 
 
 def refuse_others(threads: int) -> None:
-    """End where a contender computes something else than the library, at a small size."""
+    """Exit if, at a small size, a contender's loss or gradients differ from the library's."""
     for name in KINDS:
         with tempfile.TemporaryDirectory() as folder:
             network, weights, batches = given(name, QUICK.timed[0], QUICK.dim, QUICK.a_step, Path(folder))
@@ -372,7 +378,7 @@ def refuse_others(threads: int) -> None:
 
 
 def steps(sizes: Sizes, rounds: int, threads: Sequence[int] = THREADS) -> dict[str, Any]:
-    """{n: {mixer: {contender: seconds a step of every round}}}; all of one n take turns."""
+    """{n: {mixer: {contender: seconds per step in every round}}}. All contenders of one n take turns."""
     contending = {name: contenders(name, threads) for name in KINDS}
     found: dict[str, Any] = {}
     for n in sizes.timed:
@@ -400,11 +406,11 @@ def steps(sizes: Sizes, rounds: int, threads: Sequence[int] = THREADS) -> dict[s
     }
 
 
-# The page, the pictures, the table in docs/kinds.md: from the results file alone.
+# The page, the pictures and the table in docs/kinds.md, all made from the results file alone.
 
 
 def relative(runs: list[list[float]]) -> np.ndarray:
-    """Norms over those at the last token. Shapes: (seeds, n)."""
+    """Norms divided by the norm at the last token. Shapes: (seeds, n)."""
     norms = np.array(runs)
     return norms / norms[:, -1:]
 
@@ -537,7 +543,7 @@ fresh; what is not 0 need not matter.
 
 
 def speed(found: dict[str, Any], n: str, name: str, who: str) -> tuple[float, float]:
-    """Steps a second, and how many times attention's in the same round, by the same library: medians."""
+    """Steps per second, and their ratio to attention's in the same round and library; both are medians."""
     row = found["seconds"][n]
     mine, attention = np.array(row[name][who]), np.array(row["attention"][who])
     return 1 / float(np.median(mine)), float(np.median(attention / mine))
@@ -586,7 +592,7 @@ def _plainly(value: float, _: Any) -> str:
 
 @in_style
 def draw_gradients(found: dict[str, Any]) -> Any:
-    """As the library begins on the left, other beginnings on the right. -> matplotlib figure."""
+    """The library's initial values on the left, others on the right. -> matplotlib figure."""
     made, axes = figure(1, 2, size=(9.6, 4.4), sharey=True)
     for ax, kinds, title in zip(axes, (KINDS, BEGUN), ("as the library begins", "begun otherwise"), strict=True):
         for name, kind in kinds.items():
@@ -605,7 +611,7 @@ def draw_gradients(found: dict[str, Any]) -> Any:
 
 @in_style
 def draw_depth(found: dict[str, Any]) -> Any:
-    """The first block's gradient over the last's by depth. -> matplotlib figure."""
+    """The norm of the first block's gradient / the last block's, by depth. -> matplotlib figure."""
     made, axes = figure(1, 2, size=(9.0, 4.6))
     looks = ((BLUE, "-o"), (ORANGE, "--s"), (GREY, "-.^"), (GREEN, ":D"), (PURPLE, "-v"))
     for ax, (what, title) in zip(axes, BY.items(), strict=True):
@@ -646,7 +652,7 @@ DRAW = {"gradients": draw_gradients, "depth": draw_depth, "fields": draw_fields}
 
 
 def summary(result: dict[str, Any]) -> str:
-    """What docs/kinds.md quotes: a row for each kind."""
+    """The table in docs/kinds.md: a row for each mixer."""
     parts, timed = {name: part["found"] for name, part in result["counted"].items()}, result["timed"]
     n, longest = list(parts["fields"]["rnn"])[-1], list(parts["paths"]["RNN"])[-1]
     tokens = len(parts["gradients"]["rnn"][0])
@@ -688,8 +694,8 @@ def pictures() -> dict[Path, Any]:
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join([*PARTS, "steps"]), metavar="NAME,NAME")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--threads", default=",".join(map(str, THREADS)), metavar="N,N", help="of the steps")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of `steps`")
+    parser.add_argument("--threads", default=",".join(map(str, THREADS)), metavar="N,N", help="threads of `steps`")
     parser.add_argument("--quick", action="store_true", help="small sizes, nothing is written")
     args = parser.parse_args(words)
     names = args.parts.split(",")
@@ -709,10 +715,10 @@ def main(words: Sequence[str] | None = None) -> None:
             refuse_others(threads[0])
             found = steps(sizes, args.rounds, threads)
             cpu = " ".join([found["machine"]["cpu"], *(f"({kernel})" for kernel in found["kernels"])])
-            result["timed"][cpu] = found  # clouds hide a CPU's make, BLAS sees it
+            result["timed"][cpu] = found  # some clouds hide the CPU's model; the BLAS kernel still shows it
         else:
             result["counted"][name] = json.loads(json.dumps({"found": PARTS[name](sizes), "machine": describe()}))
-        if not args.quick:  # what has been measured is not lost
+        if not args.quick:  # after each part, so that an interruption loses none of them
             write_result(RESULT, result)
     if not args.quick:
         write_pictures(pictures())

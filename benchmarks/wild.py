@@ -1,14 +1,15 @@
-"""`tinyattn check` against public code: is it fair to people who did not write it, and what does it find?
+"""`tinyattn check` on public code: which bugs does it find, and does it call correct code wrong?
 
     python benchmarks/wild.py --repos DIR [--jobs 2]          writes benchmarks/results/wild.json, and pages beside it
-    python benchmarks/wild.py --repos DIR --only softmax      these kinds, repositories or files anew, the others kept
-    python benchmarks/wild.py --repos DIR --only              nothing anew: what is kept is judged by the table again
-    python benchmarks/wild.py --repos DIR --out FILE.json     into another file, without a page
+    python benchmarks/wild.py --repos DIR --only softmax      runs these kinds, repositories or files again
+    python benchmarks/wild.py --repos DIR --only              runs nothing, judges the kept rows by the table again
+    python benchmarks/wild.py --repos DIR --out FILE.json     writes another file, and no page
 
-DIR holds checkouts named OWNER__NAME, at the commits of benchmarks/wild/cases.toml; those that are not there, or at
-another commit, are skipped. Adapters are ours, in benchmarks/wild/; no code of the repositories is here. Torch and
-einops are needed by some of them. What is true of a case does not come from the checker: benchmarks/wild/reference.py
-measures it, and a demonstration of five lines shows each bug (benchmarks/results/wild_bugs.md).
+DIR holds checkouts named OWNER__NAME, at the commits of benchmarks/wild/cases.toml. A checkout that is missing, or at
+another commit, is skipped. Our adapters in benchmarks/wild/ call the repositories' code, none of which is copied here.
+Some repositories need torch and einops. Whether a case is right is not decided by the checker:
+benchmarks/wild/reference.py measures it, and about five lines of code demonstrate each bug
+(benchmarks/results/wild_bugs.md).
 """
 
 import argparse
@@ -34,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 if __package__ is None:
-    sys.path[0] = str(Path(__file__).parent.parent)  # and not this folder, whose models.py hides those of checkouts
+    sys.path[0] = str(Path(__file__).parent.parent)  # not this folder: its models.py would hide those of checkouts
 
 import numpy as np
 from tqdm import tqdm
@@ -44,11 +45,11 @@ from tinyattn.check import SPECS, Report, check_implementation
 from tinyattn.check.isolation import in_child, load
 
 RESULT, PAGE, BUGS = RESULTS / "wild.json", RESULTS / "wild.md", RESULTS / "wild_bugs.md"
-BEFORE = RESULTS / "wild_before.json"  # by --out, with the checker as it was before it met these cases
+BEFORE = RESULTS / "wild_before.json"  # made with --out, by the checker before it was changed for these cases
 ADAPTERS = Path(__file__).parent / "wild"
 TRUTHS = ("right", "bug", "convention", "contract", "minor")
 EMPTY = {"batch_of_nothing", "gradients_of_nothing"}
-# What a right implementation may lack without being wrong about a number, unless it crashes there.
+# Properties that an implementation with right numbers may fail, as long as it does not crash there.
 CONTRACT = {
     "shape_and_dtype", "gradient_shapes", "inputs_unchanged", "backward_inputs_unchanged", "own_memory", "in_place",
     "memory_layout", "backward_memory_layout", *EMPTY,
@@ -58,7 +59,7 @@ DEAD_ROWS = {"empty_row", "nothing_to_look_at", "nothing_to_pass_on"}
 
 @dataclass(frozen=True)
 class Case:
-    """One adapter, and what is true of the code it calls."""
+    """One adapter, and whether the code that it calls is right."""
 
     repository: str
     commit: str
@@ -77,7 +78,7 @@ class Case:
         return f"{(ADAPTERS / self.file).relative_to(ROOT)}:{self.object}"
 
     def row(self) -> dict[str, Any]:
-        """What the table says of it, for a row of the results."""
+        """The table's entries that a row of the results repeats."""
         return {"truth": self.truth, "convention": self.convention, "contract": self.contract,
                 "names": list(self.names)}  # fmt: skip
 
@@ -88,7 +89,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """The table. Raises ValueError for an unknown truth."""
+    """The cases of cases.toml. Raises ValueError if a `truth` does not begin with one of `TRUTHS`."""
     found = []
     for repository in tomllib.loads((ADAPTERS / "cases.toml").read_text())["repository"]:
         of_all = {"repository": repository["name"], "commit": repository["commit"], "file": repository["file"]}
@@ -109,9 +110,9 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repos", type=Path, metavar="DIR", help="the folder of the checkouts, OWNER__NAME each")
-    parser.add_argument("--only", nargs="*", metavar="WORD", help="cases of this repository, file, object or kind")
+    parser.add_argument("--only", nargs="*", metavar="WORD", help="run only these repositories, files, objects or kinds")
     parser.add_argument("--out", type=Path, default=RESULT, metavar="FILE", help="the results file")
-    parser.add_argument("--examples", type=int, default=50, help="cases a property")
+    parser.add_argument("--examples", type=int, default=50, help="cases per property")
     parser.add_argument("--jobs", type=int, default=2, help="cases at once, each in a process of its own")
     options = parser.parse_args()
     table = cases()
@@ -149,7 +150,7 @@ def judged_anew(table: list[Case], rows: list[dict[str, Any]]) -> list[dict[str,
 
 
 def demonstrate(there: list[Case], rows: list[dict[str, Any]]) -> None:
-    """Put into the rows what the demonstrations of bugs print; what the same lines printed before is kept."""
+    """Add to each bug's row what its demonstration prints. It runs only if its lines changed since the last run."""
     shown = {case.target: case for case in there if case.shows}
     for row in tqdm([row for row in rows if row["target"] in shown], unit="demonstration"):
         case = shown[row["target"]]
@@ -159,7 +160,7 @@ def demonstrate(there: list[Case], rows: list[dict[str, Any]]) -> None:
 
 
 def run_in_checkout(adapter: str, repository: str, lines: str) -> str:
-    """What these lines print, or raise, in the folder of a checkout; with the adapter's stand-ins for imports."""
+    """What these lines print or raise in a checkout's folder, after its adapter has replaced missing imports."""
     load(adapter)
     path = Path(os.environ["WILD_REPOS"]) / folder(repository)
     os.chdir(path)
@@ -174,7 +175,7 @@ def run_in_checkout(adapter: str, repository: str, lines: str) -> str:
 
 
 def needed(table: list[Case]) -> str:
-    """What to get before there is something to do."""
+    """The commands that clone every repository at its commit."""
     commits = dict.fromkeys((case.repository, case.commit) for case in table)
     lines = [f"git clone https://github.com/{name} {folder(name)} && git -C {folder(name)} checkout {commit[:7]}"
              for name, commit in commits]  # fmt: skip
@@ -194,7 +195,7 @@ def needs_torch(case: Case) -> bool:
 
 
 def missing(case: Case, repos: Path) -> str:
-    """Why a case cannot be looked at, or ""."""
+    """Why a case cannot be run, or ""."""
     if case.kind not in SPECS:
         return f"this version knows no {case.kind}"
     path = repos / folder(case.repository)
@@ -205,9 +206,9 @@ def missing(case: Case, repos: Path) -> str:
 
 
 def looked_at(case: Case, examples: int) -> dict[str, Any]:
-    """Everything about one case: what is true, what the checker says, and how the two agree.
+    """The results' row of one case: what `reference` measures, what the checker reports, and how the two agree.
 
-    Where torch is needed it is imported here, once, and not anew by every child: that takes longer than most checks.
+    Torch is imported here, once, for all child processes: its import takes longer than most checks.
     """
     if needs_torch(case):
         with contextlib.suppress(ImportError):
@@ -227,7 +228,7 @@ def looked_at(case: Case, examples: int) -> dict[str, Any]:
 
 
 def in_a_child(work: Callable[..., Any], *args: Any) -> Any:
-    """work(*args) in a process of its own: the repositories' modules stay out of this one."""
+    """work(*args) in a process of its own, so that the repositories' modules are not imported into this one."""
     for what, value in in_child(_send, work, args, limit=120.0):
         if what == "result":
             return value
@@ -239,7 +240,7 @@ def _send(send: Callable[[str, Any], None], work: Callable[..., Any], args: tupl
 
 
 def measured(target: str, kind: str, lead: tuple[int, ...]) -> dict[str, Any]:
-    """What the second opinion finds, and whether all of it is rounding."""
+    """The errors that `reference` measures, and whether all of them are rounding."""
     sys.path.insert(0, str(ADAPTERS))
     import reference
 
@@ -253,12 +254,12 @@ def an_instance(target: str) -> Any:
 
 
 def writable(found: dict[str, float | str]) -> dict[str, float | str]:
-    """Infinity, for which JSON has no number, as text."""
+    """`found` with infinity as text, because JSON has no such number."""
     return {name: "inf" if x == math.inf else x for name, x in found.items()}
 
 
 def tried_again(target: str, kind: str, given: dict[str, Any]) -> dict[str, float | str]:
-    """What is off for the arguments that a report shows, all in float64: against the kind's plain loops."""
+    """Errors for the arguments that a report shows, in float64, compared with the kind's plain loops."""
     sys.path.insert(0, str(ADAPTERS))
     import reference
 
@@ -279,7 +280,7 @@ def tried_again(target: str, kind: str, given: dict[str, Any]) -> dict[str, floa
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The arguments of a counterexample as it is printed, floats in float64; none where it was too long to print."""
+    """The arguments of a printed counterexample, floats as float64. {} if the print was shortened or cannot be read."""
     if "..." in text:
         return {}
     given = {}
@@ -300,7 +301,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def in_paths(repository: str) -> Callable[[str], str]:
-    """Shortens the paths of a message: those of the checkout, of this project, and of installed packages."""
+    """A function that shortens paths in a message: of the checkout, of this project and of installed packages."""
     here = [f"{os.environ['WILD_REPOS']}/{folder(repository)}/", f"{ROOT}/"]
     return lambda text: re.sub(r"/\S*/site-packages/", "", functools.reduce(_without, here, text))
 
@@ -310,8 +311,8 @@ def _without(text: str, part: str) -> str:
 
 
 def reported(report: Report, short: Callable[[str], str] = str) -> dict[str, Any]:
-    """What a report says: the verdict, its headline, the name of the bug, and other remarks where there are any."""
-    bugs = report.diagnosis.bugs if report.diagnosis and report.diagnosis.how != "cause" else ()  # those of a zoo
+    """A report as a row: the verdict, the first failure, the names of bugs, and remarks if there are any."""
+    bugs = report.diagnosis.bugs if report.diagnosis and report.diagnosis.how != "cause" else ()  # only bugs of the zoo
     row: dict[str, Any] = {
         "verdict": "not run" if report.problem else "holds" if report else "fails",
         "named": [[bug.name for bug in equals] for equals in bugs],
@@ -333,10 +334,10 @@ def reported(report: Report, short: Callable[[str], str] = str) -> dict[str, Any
 
 
 def judged(row: dict[str, Any]) -> dict[str, str]:
-    """How a report agrees with the truth, and the name it gives with the names that would be right.
+    """Compare a report with the truth ("outcome"), and the bug that it names with the right names ("naming").
 
-    "accused": something that is no bug fails for its numbers, or crashes; "misled": what is shown first is no part of
-    the bug that is there.
+    "accused": code without a bug fails for its numbers, or because it crashes. "misled": a bug is refused, but the
+    failure that is shown first is not due to it.
     """
     truly, fails = row["truth"].split(":")[0], row["verdict"] == "fails"
     crashes = {name for name, message in row["failures"].items() if "raised" in message} - EMPTY
@@ -361,7 +362,7 @@ def judged(row: dict[str, Any]) -> dict[str, str]:
 
 
 def counts(rows: list[dict[str, Any]]) -> dict[str, int]:
-    """How often each outcome, and each naming, came out."""
+    """How many rows have each outcome and each naming."""
     bugs = [row for row in rows if row["truth"].startswith("bug")]
     outcomes = [row["outcome"] for row in rows]
     return {
@@ -380,14 +381,14 @@ def counts(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def disputed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Where the second opinion and the table disagree: a bug that is right in float64, or a right one that is not."""
+    """Rows where `reference` contradicts the table: a bug that is right in float64, or right code that is not."""
     certain = {"bug": False, "right": True, "contract": True}
     truths = [(row, row["truth"].split(":")[0]) for row in rows]
     return [row for row, truly in truths if truly in certain and row["in float64"]["right"] != certain[truly]]
 
 
 def quote(result: dict[str, Any]) -> str:
-    """What README says of it, from the results file alone."""
+    """The sentences in README, from the results file alone."""
     rows = result["cases"]
     found, repositories = counts(rows), len({row["repository"] for row in rows})
     return (
@@ -449,14 +450,14 @@ def page(result: dict[str, Any], before: dict[str, Any]) -> str:
 
 
 def _commits(result: dict[str, Any]) -> str:
-    """The checker's commit; or several, each with the number of its rows, if some rows were kept."""
+    """The checker's commit. If rows were kept from other commits: every commit, with the number of its rows."""
     found = Counter(row.get("checker", result["machine"]["commit"]) for row in result["cases"])
     several = ", ".join(f"{commit} ({count})" for commit, count in found.items())
     return several if len(found) > 1 else result["machine"]["commit"]
 
 
 def bugs_page(result: dict[str, Any]) -> str:
-    """The Markdown page of bugs by their places, for those who could mend them."""
+    """The Markdown page of bugs by repository and place, for readers who could fix them."""
     places: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for row in result["cases"]:
         if row["truth"].startswith("bug"):
@@ -492,7 +493,7 @@ def _place(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _beside(result: dict[str, Any], before: dict[str, Any]) -> list[str]:
-    """The counts, before and now, of the cases that both files have."""
+    """A table of the counts before and now, over the cases that both results have."""
     common = {row["target"] for row in before["cases"]} & {row["target"] for row in result["cases"]}
     then, now = ([row for row in part["cases"] if row["target"] in common] for part in (before, result))
     commits = [part["machine"]["commit"] for part in (before, result)]
@@ -527,7 +528,7 @@ def _other_line(row: dict[str, Any]) -> str:
 
 
 def _off(found: dict[str, float | str]) -> str:
-    """The errors that are no rounding, or "nothing"."""
+    """The errors larger than rounding, or "nothing"."""
     parts = [
         f"{name} {x}" if isinstance(x, str) else f"{name} {x:.1g}"
         for name, x in found.items()
@@ -537,7 +538,7 @@ def _off(found: dict[str, float | str]) -> str:
 
 
 def _cell(text: str, most: int = 120) -> str:
-    """Text on one line of a table, not too long."""
+    """Text on one line of a table, cut after `most` characters."""
     flat = re.sub(r"\s+", " ", text).replace("|", "\\|")
     return flat if len(flat) <= most else flat[:most] + " ..."
 

@@ -1,12 +1,12 @@
-"""How good is `tinyattn check`? Every bug of the zoo, and every bug planted in implementations written differently.
+"""How many bugs does `tinyattn check` find and name, and does it call correct implementations wrong?
 
-    python benchmarks/zoo.py                 the zoo: what kills every bug
-    python benchmarks/zoo.py --naming        bugs planted in loops, einsum and in-place variants: killed? named?
-    python benchmarks/zoo.py --sound         no correct implementation is accused: the library and three variants a spec
-    python benchmarks/zoo.py --fair          what a user reads about every bug and every variant: verdict and name
+    python benchmarks/zoo.py                 which properties find each bug of the zoo
+    python benchmarks/zoo.py --naming        bugs planted in loops, einsum and in-place variants: found? named?
+    python benchmarks/zoo.py --sound         correct implementations, the library's and three variants of each kind
+    python benchmarks/zoo.py --fair          the verdict and the name that a user reads for every bug and every variant
 
-Each part writes its own key of benchmarks/results/zoo.json, and the page beside it. The first also writes
-tinyattn/check/zoo/fingerprints.json, which tells apart the bugs whose wrong numbers are random.
+Each part writes its own key of benchmarks/results/zoo.json, and the page beside it. The part without an option also
+writes tinyattn/check/zoo/fingerprints.json, which tells apart the bugs whose wrong numbers are random.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from tinyattn.check.trial import try_property
 from tinyattn.check.zoo import ZOO
 
 RESULT, PAGE = RESULTS / "zoo.json", RESULTS / "zoo.md"
-# Bugs whose planter gave them another name than the zoo, or a name that the zoo gives to another bug.
+# {kind: {name of a planted bug: the zoo's name of it}}, where the names differ or the zoo uses it for another bug.
 SAME = {
     "cross_entropy": {"sign": "backward_sign"},
     "block": {"residual_twice": "residual_gradient_twice"},
@@ -52,9 +52,9 @@ def main() -> None:
     parser.add_argument("--naming", action="store_true")
     parser.add_argument("--sound", action="store_true")
     parser.add_argument("--fair", action="store_true")
-    parser.add_argument("--examples", type=int, default=50, help="cases a property")
+    parser.add_argument("--examples", type=int, default=50, help="cases per property")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # the bugs' own
+    warnings.simplefilter("ignore")  # bugs of the zoo cause warnings
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     parts = {"naming": naming, "sound": sound, "fair": fair}
     part = next((name for name in parts if getattr(options, name)), "zoo")
@@ -105,7 +105,7 @@ def naming(examples: int) -> dict[str, Any]:
 
 
 def pairs(count: int = 40) -> dict[str, dict[str, int]]:
-    """Two bugs of the zoo at once, drawn at random: is one of them named, are both?"""
+    """How often one or both are named when an implementation has two bugs of the zoo, drawn at random."""
     found = {}
     for name in tqdm(ZOO, unit="kind"):
         spec = SPECS[name]
@@ -128,7 +128,7 @@ def pairs(count: int = 40) -> dict[str, dict[str, int]]:
 
 
 def _failed(op: Subject, spec: Any, examples: int, all_of_them: bool) -> list[str]:
-    """The properties that fail: all, where their set may serve as a fingerprint, or the first."""
+    """The properties that fail: all of them if `all_of_them`, to serve as a fingerprint, else the first alone."""
     failed = []
     for prop in properties_of(spec):
         if prop.once and op.lacks:
@@ -161,7 +161,7 @@ def _named(spec: str, planted: dict[str, Any]) -> dict[str, Any]:
 def sound(examples: int) -> dict[str, Any]:
     """The library's own implementation of every spec, and three variants of each: nothing may fail.
 
-    Cases come from seeds, not from hypothesis: drawing these many there takes longer than trying them.
+    Cases come from seeds instead of hypothesis, which takes longer to draw so many than the checks take.
     """
     accused, tries, count = [], 0, 0
     for name in tqdm(ZOO, unit="kind"):
@@ -187,7 +187,7 @@ def sound(examples: int) -> dict[str, Any]:
 
 
 def fair(examples: int) -> dict[str, Any]:
-    """What `tinyattn check` says, without --strict, of every bug of the zoo and of three variants of each kind."""
+    """The reports of `tinyattn check`, without --strict, on every bug of the zoo and three variants of each kind."""
     kinds: dict[str, Any] = {}
     for name in tqdm(ZOO, unit="kind"):
         module = importlib.import_module(f"tests.check.variants.{name}")
@@ -246,7 +246,7 @@ def _fair_lines(found: dict[str, Any]) -> list[str]:
 
 
 def quote(result: dict[str, Any]) -> str:
-    """What docs/check.md says of it, from the results file alone."""
+    """The sentences in docs/check.md, from the results file alone."""
     rows, planted, held = result["zoo"]["summary"], result["naming"]["summary"], result["sound"]
     bugs, killed = sum(r["bugs"] for r in rows), sum(r["killed"] for r in rows)
     there, seen, known, right = (sum(r[key] for r in planted) for key in ("planted", "killed", "known", "named right"))

@@ -1,4 +1,4 @@
-"""AkiRusProd/numpy-transformer: classes with forward, backward, and gradients on self."""
+"""AkiRusProd/numpy-transformer: classes with forward and backward, which keep gradients on self."""
 
 import numpy as np
 from checkout import checkout, drawn, importable, one_batch, stand_in
@@ -50,7 +50,7 @@ class CrossEntropy:
 
 
 class MultiHeadAttention:
-    """With the mask written out for every entry of the batch, and in evaluation, without dropout."""
+    """Evaluated without dropout. The mask is expanded to every entry of the batch."""
 
     def multi_head_attention(self, x, W_q, W_k, W_v, W_o, heads, mask=None):
         self.layer = Heads(x.shape[-1], heads, dropout=0.0, data_type=x.dtype)
@@ -146,7 +146,7 @@ class Adam:
 
 
 class AdamInTraining:
-    """Adam as the layers call it: here the third one, at every step (modules/encoder.py, `update_weights`)."""
+    """Adam as a layer calls it: `update_weights(3)`, as for the third layer, at every step (modules/encoder.py)."""
 
     def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
         layer = LayerNormalization(vector.shape, data_type=vector.dtype)
@@ -158,7 +158,7 @@ class AdamInTraining:
 
 
 class Dropout:
-    """In training with a mask, in evaluation without one."""
+    """In training mode with a mask, in evaluation mode without one."""
 
     def dropout(self, x, keep, rate):
         self.layer = DropoutLayer(rate, data_type=x.dtype)

@@ -1,4 +1,4 @@
-"""alxndrTL/mamba.py: Mamba with a parallel scan of its own backward, (batch, length, channels, state)."""
+"""alxndrTL/mamba.py: Mamba, whose parallel scan has a hand-written backward; (batch, length, channels, state)."""
 
 import torch
 from checkout import array, bare_package, checkout, with_autograd
@@ -27,7 +27,7 @@ AssociativeScan, SelectiveScan, RmsNorm = map(with_autograd, (associative_scan, 
 
 
 class CachedModel:
-    """Two layers, of vectors of width 8."""
+    """Two layers on vectors of width 8."""
 
     maxlen = 40
 
@@ -51,4 +51,4 @@ class CachedModel:
 
 
 class CausalModel(CachedModel):
-    """The same, by its forward alone."""
+    """The same layers, forward only."""

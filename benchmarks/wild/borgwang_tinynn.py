@@ -70,7 +70,7 @@ class Gelu:
 
 
 class Dropout:
-    """In training with a mask; in evaluation there is no backward."""
+    """In training mode with a mask. Evaluation mode, without a mask, has no backward."""
 
     def dropout(self, x, keep, rate):
         self.layer = layers.Dropout(keep_prob=1 - rate)

@@ -1,4 +1,4 @@
-"""bzhangGo/rmsnorm: RMSNorm by its author, for torch."""
+"""bzhangGo/rmsnorm: RMSNorm in torch, by the author of its paper."""
 
 from checkout import checkout, importable, with_autograd
 from torch.func import functional_call

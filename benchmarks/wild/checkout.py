@@ -1,4 +1,4 @@
-"""What the adapters beside this file share: where the checkouts lie, stand-ins for imports, shapes, and autograd.
+"""Helpers that the adapters share: the folders of checkouts, replacements for imports, shapes, and autograd.
 
 WILD_REPOS names the folder of the checkouts, OWNER__NAME each; `python benchmarks/wild.py --repos DIR` sets it.
 """
@@ -21,7 +21,7 @@ VARIABLE = "WILD_REPOS"
 
 
 def checkout(repository: str) -> Path:
-    """The folder of "OWNER/NAME". Raises LookupError, saying what to set, if it is not there."""
+    """The folder of "OWNER/NAME". Raises LookupError if `VARIABLE` is not set or there is no such folder."""
     if VARIABLE not in os.environ:
         raise LookupError(f"set {VARIABLE} to the folder that holds the checkout of {repository}")
     folder = Path(os.environ[VARIABLE]) / repository.replace("/", "__")
@@ -31,36 +31,36 @@ def checkout(repository: str) -> Path:
 
 
 def importable(folder: Path) -> None:
-    """Let `import` find what lies in this folder, before anything of that name that is installed."""
+    """Put this folder first in the search path of `import`, before installed packages."""
     sys.path.insert(0, str(folder))
 
 
 def stand_in(name: str, **names: Any) -> None:
-    """A module of that name with nothing but `names`, for an import that the code at hand does not use."""
+    """Replace the module `name` by one with only `names`, where the code that is checked does not use the import."""
     module = ModuleType(name)
     vars(module).update(names)
     sys.modules[name] = module
 
 
 def bare_package(name: str, folder: Path) -> None:
-    """A package whose modules can be imported without what its __init__ would import."""
+    """Let the modules of a package be imported without running its __init__."""
     package = ModuleType(name)
     package.__path__ = [str(folder)]
     sys.modules[name] = package
 
 
 def one_batch(x: np.ndarray, axes: int = 2) -> np.ndarray:
-    """(..., the last `axes`) -> (B, the last `axes`): where a layer is documented for one batch axis."""
+    """(..., the last `axes`) -> (B, the last `axes`), for layers documented with one batch axis."""
     lead, rest = x.shape[: x.ndim - axes], x.shape[x.ndim - axes :]
     return x.reshape(math.prod(lead), *rest)
 
 
 @contextlib.contextmanager
 def drawn(keep: np.ndarray | None) -> Iterator[None]:
-    """Whatever is drawn from np.random for a dropout mask comes out as `keep`; None: nothing should be drawn."""
+    """Replace np.random's draws of a dropout mask by `keep`. None replaces nothing: then nothing should be drawn."""
 
     def uniform(*shape: int, size: Any = None) -> np.ndarray:
-        """Above every rate where kept, below every rate where not."""
+        """2, above every rate, where an entry is kept; -1, below every rate, elsewhere."""
         return np.broadcast_to(np.where(keep, 2.0, -1.0), shape if size is None else size)
 
     def binomial(n: int, p: float, size: Any) -> np.ndarray:
@@ -75,7 +75,7 @@ def drawn(keep: np.ndarray | None) -> Iterator[None]:
 
 
 def tensor(x: Any) -> Any:
-    """A torch tensor over the same memory where torch can share it; what is no array is returned unchanged."""
+    """An array as a torch tensor, in shared memory if torch allows it. Other values are returned unchanged."""
     import torch
 
     torch.set_num_threads(1)
@@ -86,16 +86,16 @@ def tensor(x: Any) -> Any:
 
 
 def array(x: Any) -> Any:
-    """Tensors, also in tuples, as arrays."""
+    """A tensor, or a tuple of tensors, as arrays."""
     if isinstance(x, tuple):
         return tuple(array(part) for part in x)
     return x.detach().numpy() if hasattr(x, "detach") else x
 
 
 def with_autograd(f: Callable[..., Any], constant: tuple[str, ...] = ()) -> SimpleNamespace:
-    """A function of arrays, under the name of `f`, a function of tensors; and its backward, by torch's autograd.
+    """A namespace of two functions of arrays, from `f` of tensors: `f` itself, and its backward by torch's autograd.
 
-    The backward has one gradient for each floating argument that was given and is not `constant`.
+    The backward returns a gradient for each floating-point argument that was given, except those named in `constant`.
     """
     import torch
 
@@ -113,7 +113,7 @@ def with_autograd(f: Callable[..., Any], constant: tuple[str, ...] = ()) -> Simp
             leaf.requires_grad_()
         y = f(**given | leaves)
         y = y[0] if isinstance(y, tuple) else y
-        dy = torch.tensor(np.array(dy), dtype=y.dtype)  # a copy: autograd may hand its upstream gradient on as it is
+        dy = torch.tensor(np.array(dy), dtype=y.dtype)  # a copy: autograd may return the upstream gradient itself
         return array(torch.autograd.grad(y, tuple(leaves.values()), dy))
 
     upstream = inspect.Parameter("dy", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -123,7 +123,7 @@ def with_autograd(f: Callable[..., Any], constant: tuple[str, ...] = ()) -> Simp
 
 
 def stepped(make: Callable[[Any], Any], vector: Any, gradient: Any, moments: Any, step: int) -> None:
-    """One step of a torch optimiser, `make(parameters)`, whose state has torch's names, written into the arrays."""
+    """Take one step of the torch optimiser `make(parameters)`, in place: `vector` and `moments` are changed."""
     import torch
 
     parameter = torch.nn.Parameter(torch.tensor(vector))
@@ -138,7 +138,7 @@ def stepped(make: Callable[[Any], Any], vector: Any, gradient: Any, moments: Any
 
 
 def optimisers(theirs: Any) -> tuple[type, type]:
-    """Adapters (Adam, AdamW) of an optimiser of torch; Adam is theirs without a decay, which is its default."""
+    """Adapters (Adam, AdamW) of a torch optimiser. Adam leaves out the weight decay, whose default must be 0."""
 
     class Adam:
         def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):  # type: ignore[no-untyped-def]
@@ -159,7 +159,7 @@ def _floating(x: Any) -> bool:
 
 
 class Gpt:
-    """The kind `causal_model`, by a `self.model(ids, targets)` that gives logits at every position, and the loss."""
+    """An adapter of kind `causal_model`: `self.model(ids, targets)` returns logits at every position, and the loss."""
 
     vocabulary, maxlen = 8, 40
 
@@ -179,7 +179,7 @@ class Gpt:
         return array(self.called(ids, ids)[0].log_softmax(dim=-1))
 
     def called(self, ids, targets):
-        """With separate tensors, as a loader of batches makes them."""
+        """Inputs and targets as separate tensors, as a data loader makes them."""
         import torch
 
         return self.model(torch.tensor(ids), torch.tensor(targets))

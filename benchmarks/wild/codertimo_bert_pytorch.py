@@ -1,4 +1,4 @@
-"""codertimo/BERT-pytorch: the parts of BERT as torch modules, in evaluation."""
+"""codertimo/BERT-pytorch: the parts of BERT as torch modules, in evaluation mode."""
 
 import torch
 from checkout import bare_package, checkout, with_autograd

@@ -14,7 +14,7 @@ from numpy_ml.neural_nets import activations, layers, losses, modules, optimizer
 
 
 def with_parameters(layer, **parameters):
-    """The layer, set up as its first forward would do it, but with these parameters, and gradients in their dtype."""
+    """The layer, initialised as in its first forward, with these parameters and with gradients of the same dtype."""
     layer._init_params()
     layer.parameters = parameters
     layer.gradients = {name: np.zeros_like(value) for name, value in parameters.items()}
@@ -85,7 +85,7 @@ class Gelu:
 
 
 class CrossEntropy:
-    """Its documented sum over examples, of the probabilities of its own softmax, divided by their number."""
+    """The repository's sum over examples, divided by their number. The probabilities come from its own softmax."""
 
     def cross_entropy(self, logits, targets):
         one_hot, p = self.pair(logits, targets)
@@ -110,7 +110,7 @@ class Adam:
 
 
 class Dropout:
-    """Around a layer that does nothing; without a mask that layer is frozen, which is its evaluation."""
+    """Dropout around the identity. Without a mask the layer is frozen, which switches dropout off."""
 
     def dropout(self, x, keep, rate):
         identity = SimpleNamespace(

@@ -35,7 +35,7 @@ class Adam:
 
 
 class Dropout:
-    """In training with a mask, in evaluation without one."""
+    """In training mode with a mask, in evaluation mode without one."""
 
     def dropout(self, x, keep, rate):
         self.layer = layers.Dropout(rate)
@@ -48,7 +48,7 @@ class Dropout:
 
 
 class Linear:
-    """Its backward updates the weights at once; the gradients are what the optimisers are given."""
+    """Its backward updates the weights at once, so the gradients are read from the optimisers' arguments."""
 
     def linear(self, x, W, b):
         self.layer = layers.Dense(W.shape[1])

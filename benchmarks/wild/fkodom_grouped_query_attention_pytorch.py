@@ -10,7 +10,7 @@ from grouped_query_attention_pytorch.attention import scaled_dot_product_gqa  # 
 
 
 def masked(mask, x):
-    """(..., n, m) as (batch, n, m)."""
+    """The mask, (..., n, m), as (batch, n, m)."""
     return mask if mask is None else mask.expand(*x.shape[:-1], mask.shape[-1]).reshape(-1, x.shape[-2], mask.shape[-1])
 
 
@@ -24,7 +24,7 @@ FusedAttention = with_autograd(fused_attention)
 
 
 def averaged(q, k, v):
-    """The weights averaged over the one head, times the values."""
+    """The weights, averaged over the only head, times the values."""
     four = (x.reshape(-1, x.shape[-2], 1, x.shape[-1]) for x in (q, k, v))
     _, weights = scaled_dot_product_gqa(*four, need_weights=True, average_attn_weights=True)
     return torch.matmul(weights, v.reshape(-1, *v.shape[-2:])).reshape(*q.shape[:-1], v.shape[-1])

@@ -1,4 +1,4 @@
-"""harvardnlp/annotated-transformer: the Transformer, line by line, as torch modules in a notebook's script."""
+"""harvardnlp/annotated-transformer: the Transformer as torch modules, in the script of a notebook."""
 
 import sys
 from importlib.machinery import ModuleSpec
@@ -11,7 +11,7 @@ from torch.func import functional_call
 importable(checkout("harvardnlp/annotated-transformer"))
 for name in ("altair", "GPUtil", "pandas", "spacy", "torchtext", "torchtext.data", "torchtext.data.functional",
              "torchtext.datasets", "torchtext.vocab"):  # fmt: skip
-    sys.modules[name] = mock.MagicMock(__spec__=ModuleSpec(name, None))  # the script draws as it is imported
+    sys.modules[name] = mock.MagicMock(__spec__=ModuleSpec(name, None))  # its import draws figures
 
 import the_annotated_transformer as theirs  # noqa: E402
 
@@ -30,7 +30,7 @@ def feed_forward(x, W_1, b_1, W_2, b_2):
 
 
 def biased_multi_head_attention(x, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, heads, mask=None):
-    """Its mask is that of all heads."""
+    """One mask serves all heads."""
     batch = x.reshape(-1, *x.shape[-2:])
     mask = mask if mask is None else mask.expand(*x.shape[:-1], x.shape[-2]).reshape(-1, *mask.shape[-2:])
     given = {f"linears.{i}.weight": W.T for i, W in enumerate((W_q, W_k, W_v, W_o))}
@@ -45,7 +45,7 @@ LayerNorm, Attention, FeedForward, BiasedMultiHeadAttention = map(
 
 
 class CausalModel:
-    """The decoder, on vectors of width 8, for an encoded sequence that is the same for all."""
+    """The decoder on vectors of width 8, always with the same encoded sequence."""
 
     maxlen = 40
 

@@ -1,4 +1,4 @@
-"""hkproj/pytorch-llama: LLaMA with a cache, one token at a time; rotary positions as complex numbers."""
+"""hkproj/pytorch-llama: LLaMA with a cache, one token at a time. Rotary positions are complex numbers."""
 
 import torch
 from checkout import checkout, importable, with_autograd
@@ -19,7 +19,7 @@ def rotary(x, cos, sin):
 
 
 def swiglu(x, W_1, V, W_2):
-    """Its hidden width is a multiple of 256; here the parameters set it."""
+    """The repository rounds the hidden width to a multiple of 256; here the parameters decide it."""
     network = model.FeedForward(model.ModelArgs(dim=len(W_1)))
     return functional_call(network, {"w1.weight": W_1.T, "w3.weight": V.T, "w2.weight": W_2.T}, x)
 

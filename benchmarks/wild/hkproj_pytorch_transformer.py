@@ -41,7 +41,7 @@ LayerNorm, FeedForward, Attention, CrossAttention, MultiHeadAttention = map(
 
 
 class PaddedLayer:
-    """A block of the encoder, on vectors of width 8, with its mask of the source."""
+    """A block of the encoder on vectors of width 8, with the padding mask of the source."""
 
     def __init__(self):
         torch.manual_seed(0)

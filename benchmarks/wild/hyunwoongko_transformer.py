@@ -1,4 +1,4 @@
-"""hyunwoongko/transformer: the parts of the Transformer as torch modules, in evaluation."""
+"""hyunwoongko/transformer: the parts of the Transformer as torch modules, in evaluation mode."""
 
 import torch
 from checkout import array, checkout, importable, with_autograd
@@ -74,7 +74,7 @@ Embedding = with_autograd(embedding)
 
 
 class CausalModel:
-    """The decoder on one and the same source; tokens begin at 1, for 0 is padding."""
+    """The decoder, always with the same source. Tokens begin at 1 because 0 is padding."""
 
     vocabulary, maxlen = 8, 40
 
@@ -89,7 +89,7 @@ class CausalModel:
 
 
 class PaddedLayer:
-    """A layer of the encoder, on vectors, with the mask that its encoder would make."""
+    """A layer of the encoder on vectors, with the mask that the repository's encoder would make."""
 
     def __init__(self):
         torch.manual_seed(0)

@@ -26,7 +26,7 @@ class Relu:
 
 
 class Adam:
-    """As the only layer of a network. It is layer 2: the first two entries of the lists hold no weights."""
+    """The only layer with weights is layer 2 of a network: the first two entries of the lists are empty."""
 
     def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
         nothing, m, v = np.zeros(1, vector.dtype), *moments
@@ -37,7 +37,7 @@ class Adam:
 
 
 class MultiHeadAttention:
-    """The forward; its backward has no gradient of the input."""
+    """The forward alone, because the backward returns no gradient of the input."""
 
     def multi_head_attention(self, x, W_q, W_k, W_v, W_o, heads):
         q, k, v = (np.split(W, heads, axis=1) for W in (W_q, W_k, W_v))

@@ -21,7 +21,7 @@ def attention(q, k, v, mask=None):
 
 
 def cross_entropy(logits, targets):
-    """Its sum over tokens, divided by their number as in train.py; no target is padding."""
+    """The repository's sum over tokens, divided by their number as in train.py. No target is padding."""
     return train.cal_loss(logits.flatten(0, -2), targets.long(), trg_pad_idx=-1) / targets.numel()
 
 
@@ -45,7 +45,7 @@ CrossEntropy = with_autograd(cross_entropy)
 
 
 class CausalModel:
-    """The decoder on one and the same source; tokens begin at 1, for 0 is padding."""
+    """The decoder, always with the same source. Tokens begin at 1 because 0 is padding."""
 
     vocabulary, maxlen = 8, 40
 

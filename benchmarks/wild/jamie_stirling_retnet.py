@@ -9,7 +9,7 @@ from retention import MultiScaleRetention, SimpleRetention  # noqa: E402
 
 
 class CachedModel:
-    """One head, of vectors of width 8."""
+    """One head on vectors of width 8."""
 
     maxlen = 40
 
@@ -30,7 +30,7 @@ class CachedModel:
 
 
 class CachedHeads(CachedModel):
-    """Four heads, with the norm of groups."""
+    """Four heads, with the group norm."""
 
     def __init__(self):
         torch.manual_seed(0)
@@ -45,4 +45,4 @@ class CachedHeads(CachedModel):
 
 
 class CausalModel(CachedHeads):
-    """The same, by its forward alone."""
+    """The same heads, forward only."""

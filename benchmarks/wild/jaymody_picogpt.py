@@ -1,4 +1,4 @@
-"""jaymody/picoGPT: GPT-2's forward as plain functions, of one sequence."""
+"""jaymody/picoGPT: GPT-2's forward as plain functions on one sequence."""
 
 import numpy as np
 from checkout import checkout, importable
@@ -29,7 +29,7 @@ class Gelu:
 
 
 class Attention:
-    """One sequence and head at a time, with the mask as `mha` writes it: -1e10 where it forbids."""
+    """One sequence and head at a time. As in the repository's `mha`, the mask adds -1e10 at forbidden positions."""
 
     def attention(self, q, k, v, mask=None):
         n, m, lead = q.shape[-2], k.shape[-2], q.shape[:-2]

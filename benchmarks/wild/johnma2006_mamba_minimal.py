@@ -33,7 +33,7 @@ class CausalModel(Gpt):
 
 
 class CausalBlock:
-    """A block, on vectors of width 8."""
+    """A block on vectors of width 8."""
 
     maxlen = 40
 

@@ -1,4 +1,4 @@
-"""karpathy/llama2.c: the torch model from which it exports, (batch, n, heads, d)."""
+"""karpathy/llama2.c: the torch model whose weights it exports, (batch, n, heads, d)."""
 
 import torch
 from checkout import Gpt, checkout, importable, with_autograd
@@ -42,7 +42,7 @@ class CausalModel(Gpt):
 
 
 class CausalBlock:
-    """A block, on vectors of width 8."""
+    """A block on vectors of width 8."""
 
     maxlen = 40
 

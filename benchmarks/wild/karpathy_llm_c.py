@@ -1,4 +1,4 @@
-"""karpathy/llm.c: the layer norm of doc/layernorm, forward and backward by hand on torch tensors (B, T, C)."""
+"""karpathy/llm.c: the layer norm of doc/layernorm, with a backward by hand, on torch tensors (B, T, C)."""
 
 import contextlib
 import tempfile
@@ -7,7 +7,7 @@ from checkout import array, checkout, importable, tensor
 
 importable(checkout("karpathy/llm.c") / "doc" / "layernorm")
 
-with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # the module writes a file of its example
+with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # its import writes a file
     import layernorm
 
 
@@ -22,5 +22,5 @@ class LayerNorm:
         return dx.reshape(x.shape), dgamma, dbeta
 
     def three(self, x):
-        """(..., C) as (B, T, C), with one token a sequence."""
+        """(..., C) as (B, 1, C): every token is a sequence of its own."""
         return x.reshape(x.size // x.shape[-1], 1, x.shape[-1])

@@ -1,4 +1,4 @@
-"""labmlai/annotated_deep_learning_paper_implementations: a website's torch modules; attention is (n, batch, d)."""
+"""labmlai/annotated_deep_learning_paper_implementations: a website's torch modules; attention takes (n, batch, d)."""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ def batch_norm(x, gamma, beta, eps=1e-5):
 
 
 def lstm(x, W, U, b):
-    """Of one layer; its columns are those of i, f, g and o."""
+    """One layer. The repository orders the gates' columns i, f, g, o."""
     i, f, o, g = (torch.cat(part) for part in zip(*(p.tensor_split(4, dim=-1) for p in (W, U, b[None])), strict=True))
     rows = torch.cat([i, f, g, o], dim=1).split([len(W), len(U), 1])
     given = {"cells.0.input_lin.weight": rows[0].T, "cells.0.hidden_lin.weight": rows[1].T}
@@ -50,7 +50,7 @@ def swiglu(x, W_1, V, W_2):
 
 
 def biased_multi_head_attention(x, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, heads, mask=None):
-    """Its mask is (n, n, batch)."""
+    """The repository's mask is (n, n, batch)."""
     batch = x.reshape(-1, *x.shape[-2:])
     mask = mask if mask is None else mask.expand(*x.shape[:-1], x.shape[-2]).reshape(-1, *mask.shape[-2:]).movedim(0, 2)
     parts = {"query": (W_q, b_q), "key": (W_k, b_k), "value": (W_v, b_v)}
@@ -62,7 +62,7 @@ def biased_multi_head_attention(x, W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o, heads
 
 
 def rotary(x, cos, sin):
-    """With these tables in the place of its own."""
+    """The module's own tables are replaced by `cos` and `sin`."""
     module = rope.RotaryPositionalEmbeddings(x.shape[-1])
     module.cos_cached, module.sin_cached = (torch.cat([table, table], dim=1)[:, None, None] for table in (cos, sin))
     four = x.reshape(-1, x.shape[-2], 1, x.shape[-1]).transpose(0, 1)
@@ -76,7 +76,7 @@ Rotary = with_autograd(rotary, constant=("cos", "sin"))
 
 
 class Adam:
-    """As its paper's algorithm has it, with eps added after the correction of v."""
+    """As in the paper's algorithm, eps is added after the bias correction of v."""
 
     def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
         make = partial(adam.Adam, lr=lr, betas=(beta1, beta2), eps=eps, optimized_update=False)
@@ -84,7 +84,7 @@ class Adam:
 
 
 class AdamW:
-    """As by default, with eps added before the correction of v."""
+    """By default the repository adds eps before the bias correction of v."""
 
     def adamw(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01):
         make = partial(adam.Adam, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=WeightDecay(weight_decay))

@@ -1,4 +1,4 @@
-"""likejazz/llama3.np: Llama 3 in NumPy, inference alone."""
+"""likejazz/llama3.np: Llama 3 in NumPy, inference only."""
 
 import numpy as np
 from checkout import checkout, importable, stand_in
@@ -22,7 +22,7 @@ class RmsNorm:
 
 
 class MultiHeadAttention:
-    """With a rotation by no angle, for the kind has none, and with its mask of -inf; heads need an even width."""
+    """Rotary positions are switched off by angles of 0. The mask adds -inf; heads need an even width."""
 
     def multi_head_attention(self, x, W_q, W_k, W_v, W_o, heads, mask=None):
         return grouped(x, W_q, W_k, W_v, W_o, heads, heads, mask)
@@ -43,7 +43,7 @@ def grouped(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask):
 
 
 class CausalModel:
-    """One block with random weights, on vectors of width 8, rotated by its own angles."""
+    """One block with random weights on vectors of width 8, with the repository's rotary positions."""
 
     maxlen = 40
 
@@ -65,7 +65,7 @@ class CausalModel:
 
 
 class CachedModel(CausalModel):
-    """Token by token: the block keeps keys and values, and gets the position of the token."""
+    """Token by token: the block keeps keys and values, and is given the position of the token."""
 
     def step(self, x, cache):
         block, t = cache or (self.block(), 0)

@@ -9,14 +9,14 @@ import tcn  # noqa: E402
 
 
 class CausalModel:
-    """Three levels, on vectors of width 8."""
+    """Three levels on vectors of width 8."""
 
     maxlen = 40
 
     def __init__(self):
         torch.manual_seed(0)
         self.model = tcn.TemporalConvNet(8, [16, 16, 8], kernel_size=3, dropout=0.0).double()
-        for parameter in self.model.parameters():  # it draws numbers of size 0.01
+        for parameter in self.model.parameters():  # the repository draws weights near 0.01, too small to test
             torch.nn.init.normal_(parameter, std=0.3)
 
     @torch.no_grad()

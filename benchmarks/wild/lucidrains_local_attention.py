@@ -1,4 +1,4 @@
-"""lucidrains/local-attention: attention within a window, in its exact form, padded to a multiple of the window."""
+"""lucidrains/local-attention: attention within a window, with exact_windowsize, padded to a multiple of the window."""
 
 from checkout import bare_package, checkout, stand_in, with_autograd
 
@@ -9,7 +9,7 @@ from local_attention.local_attention import LocalAttention  # noqa: E402
 
 
 def window_attention(q, k, v, window, scale=None):
-    """Causal, without positions."""
+    """Causal, without positional embeddings."""
     module = LocalAttention(
         window, causal=True, look_backward=1, look_forward=0, autopad=True, exact_windowsize=True, scale=scale,
         use_rotary_pos_emb=False,

@@ -1,4 +1,4 @@
-"""lucidrains/memory-efficient-attention-pytorch: three forms of attention, (batch, heads, n, d), masks of keys."""
+"""lucidrains/memory-efficient-attention-pytorch: three forms of attention, (batch, heads, n, d), with key masks."""
 
 from unittest import mock
 
@@ -10,7 +10,7 @@ bare_package("memory_efficient_attention_pytorch", FOLDER)
 from memory_efficient_attention_pytorch import flash_attention as flash  # noqa: E402
 from memory_efficient_attention_pytorch import memory_efficient_attention as efficient  # noqa: E402
 
-efficient.checkpointed_summarize_qkv_chunk = efficient.summarize_qkv_chunk  # checkpoints refuse autograd.grad
+efficient.checkpointed_summarize_qkv_chunk = efficient.summarize_qkv_chunk  # checkpoint forbids autograd.grad
 
 
 def heads(*arrays):
@@ -35,7 +35,7 @@ FlashAttention = with_autograd(flash_attention)
 
 
 def in_chunks(q, k, v):
-    """In chunks of two."""
+    """Attention in chunks of two queries and two keys."""
     out = efficient.memory_efficient_attention(*heads(q, k, v), q_bucket_size=2, k_bucket_size=2)
     return out.reshape(*q.shape[:-1], v.shape[-1])
 
@@ -45,7 +45,7 @@ Chunked = with_autograd(in_chunks)
 
 
 def dropped(q, k, v, keep=None, rate=0.0):
-    """In one chunk, with this mask in the place of one that is drawn."""
+    """Attention in one chunk, with `keep` in place of a random dropout mask."""
     keep = 1 if keep is None else keep.expand(*q.shape[:-1], k.shape[-2]).reshape(-1, 1, q.shape[-2], k.shape[-2])
     with mock.patch.object(efficient.F, "dropout", lambda weights, p: weights * keep / (1 - p)):
         out = efficient.memory_efficient_attention(*heads(q, k, v), dropout=rate, training=True)

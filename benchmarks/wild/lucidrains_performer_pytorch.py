@@ -1,4 +1,4 @@
-"""lucidrains/performer-pytorch: linear attention of (batch, heads, n, d), and the random features of its softmax."""
+"""lucidrains/performer-pytorch: linear attention of (batch, heads, n, d), and random features of the softmax kernel."""
 
 import torch
 from checkout import bare_package, checkout, stand_in, with_autograd
@@ -15,7 +15,7 @@ def attended(q, k, v, causal):
 
 
 def linear_attention(q, k, v, causal=True):
-    """Its contraction, of the features elu(x) + 1."""
+    """The repository's linear attention of the features elu(x) + 1."""
     shape = *q.shape[:-1], v.shape[-1]
     q, k, v = (x.reshape(-1, 1, *x.shape[-2:]) for x in (q, k, v))
     return attended(torch.nn.functional.elu(q) + 1, torch.nn.functional.elu(k) + 1, v, causal).reshape(shape)

@@ -1,4 +1,4 @@
-"""lucidrains/rotary-embedding-torch: rotary positions from angles, each of them twice."""
+"""lucidrains/rotary-embedding-torch: rotary positions from angles, each repeated twice."""
 
 import torch
 from checkout import bare_package, checkout, with_autograd

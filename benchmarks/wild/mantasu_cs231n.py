@@ -1,4 +1,4 @@
-"""mantasu/cs231n: answers to a course's exercises, functions with a cache; attention as a torch module."""
+"""mantasu/cs231n: solutions of a course's exercises. Functions return a cache; attention is a torch module."""
 
 import torch
 from checkout import bare_package, checkout, drawn, one_batch, with_autograd
@@ -42,7 +42,7 @@ class LayerNorm:
 
 
 class Dropout:
-    """Its p is the share that is kept: a number below p keeps its entry, so the mask is passed inverted."""
+    """p is the share kept. An entry is kept if its random number is below p, so `drawn` is given the inverted mask."""
 
     def dropout(self, x, keep, rate):
         mode = {"p": 1 - rate, "mode": "test" if keep is None else "train"}

@@ -1,4 +1,4 @@
-"""meta-llama/llama: the norm and the rotary positions of LLaMA 2, as complex numbers."""
+"""meta-llama/llama: the norm of LLaMA 2, and its rotary positions as complex numbers."""
 
 import torch
 from checkout import bare_package, checkout, stand_in, with_autograd

@@ -1,4 +1,4 @@
-"""nicodjimenez/lstm: one LSTM cell at a time, on vectors; each gate has a matrix, in whose columns h follows x."""
+"""nicodjimenez/lstm: one LSTM cell at a time, on vectors. A gate's matrix has the columns of x, then those of h."""
 
 import numpy as np
 from checkout import checkout, importable, one_batch
@@ -9,7 +9,7 @@ import lstm as theirs  # noqa: E402
 
 
 class Lstm:
-    """The forward and all gradients; gates i, f, o and g are columns here."""
+    """The forward and all gradients. In the checker's arrays the gates are columns in the order i, f, o, g."""
 
     def lstm(self, x, W, U, b):
         self.params = theirs.LstmParam(len(U), len(W))
@@ -35,7 +35,7 @@ class Lstm:
         return np.reshape(dx, x.shape), dW[: len(W)], dW[len(W) :], db
 
     def back(self, net, dh, width):
-        """Its loop over the nodes, from the last one. It keeps no gradient of x; here that is from the biases'."""
+        """From the last node to the first. The gradient of x, which theirs drops, comes from the biases'."""
         after_h, after_s, dx = np.zeros(dh.shape[-1]), np.zeros(dh.shape[-1]), []
         for node, d in zip(net.lstm_node_list[::-1], dh[::-1], strict=True):
             before = {name: getattr(self.params, f"b{name}_diff").copy() for name in "ifog"}

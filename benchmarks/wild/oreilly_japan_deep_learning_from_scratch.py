@@ -67,7 +67,7 @@ class BatchNorm:
 
 
 class Conv2d:
-    """Channels come before pixels there; kernels are (out, in, K, L). It pads all sides alike: here zeros are added."""
+    """Theirs has channels before pixels and kernels (out, in, K, L). It cannot pad sides unequally, so np.pad does."""
 
     def conv2d(self, x, W, padding="same"):
         (K, L), (h, w) = W.shape[:2], x.shape[-3:-1]
@@ -86,7 +86,7 @@ class Conv2d:
 
 
 class Adam:
-    """Its eps is 1e-7, and added before the correction of v."""
+    """eps is fixed at 1e-7, and added before the bias correction of v."""
 
     def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98):
         theirs = optimizer.Adam(lr, beta1, beta2)

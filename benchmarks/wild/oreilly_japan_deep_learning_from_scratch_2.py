@@ -64,7 +64,7 @@ class Embedding:
 
 
 def ran(make, x, W, U, b):
-    """A layer over time, and its states, (..., n, H)."""
+    """-> the layer over time that `make` gives, and its states (..., n, H)."""
     layer = make(W, U, b)
     return layer, layer.forward(one_batch(x)).reshape(*x.shape[:-1], len(U))
 
@@ -80,7 +80,7 @@ class Rnn:
 
 
 class Lstm:
-    """Its columns are those of f, g, i and o."""
+    """The repository orders the gates' columns f, g, i, o."""
 
     def lstm(self, x, W, U, b):
         self.layer, h = ran(time_layers.TimeLSTM, x, *(self.moved(part, (1, 3, 0, 2)) for part in (W, U, b)))
@@ -97,7 +97,7 @@ class Lstm:
 
 
 class Gru:
-    """Columns of z, r and h; z is the share of the new state; the reset comes before the product; there is one bias."""
+    """Columns are z, r, h. z is the share of the new state; r multiplies h before U does; there is one bias."""
 
     def gru(self, x, W, U, b, c):
         self.layer, h = ran(time_layers.TimeGRU, x, *(self.moved(part) for part in (W, U, b + c)))
@@ -115,7 +115,7 @@ class Gru:
 
 
 class Attention:
-    """One query at a time, without a scale: queries are divided by √d here."""
+    """One query at a time. The repository does not scale scores, so queries are divided by √d here."""
 
     def attention(self, q, k, v):
         keys, values, self.scale = one_batch(k), one_batch(v), q.dtype.type(q.shape[-1] ** -0.5)

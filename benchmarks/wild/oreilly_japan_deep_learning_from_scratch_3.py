@@ -1,4 +1,4 @@
-"""oreilly-japan/deep-learning-from-scratch-3: DeZero, variables that differentiate by themselves."""
+"""oreilly-japan/deep-learning-from-scratch-3: DeZero, variables with automatic differentiation."""
 
 import numpy as np
 from checkout import checkout, drawn, importable, one_batch
@@ -11,7 +11,7 @@ from dezero import layers, optimizers  # noqa: E402
 
 
 def gradients(y, dy, *inputs):
-    """Of the inputs, as arrays."""
+    """The gradients of <dy, y> with respect to the inputs, as arrays."""
     y.grad = dezero.Variable(np.array(dy))
     y.backward()
     return tuple(x.grad.data for x in inputs)
@@ -103,7 +103,7 @@ class Embedding:
 
 
 class Adam:
-    """Its eps is added before the correction of v."""
+    """eps is added before the bias correction of v."""
 
     def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
         parameter = dezero.Parameter(vector)
@@ -114,14 +114,14 @@ class Adam:
 
 
 def over_time(layer, x):
-    """The states of a layer that remembers, (..., n, H), as variables of (batch, H) and as one array."""
+    """The states of a recurrent layer: a list of variables (batch, H), and one array (..., n, H)."""
     layer.reset_state()
     states = [layer(dezero.Variable(np.ascontiguousarray(token))) for token in np.moveaxis(one_batch(x), 1, 0)]
     return states, np.stack([h.data for h in states], axis=1).reshape(*x.shape[:-1], -1)
 
 
 class Rnn:
-    """Without gradients."""
+    """The forward alone."""
 
     def rnn(self, x, W, U, b):
         layer = layers.RNN(len(U), len(W))
@@ -129,12 +129,12 @@ class Rnn:
         return over_time(layer, x)[1]
 
     def recurrent(self, layer, U):
-        """It makes this matrix itself, and of the wrong shape if the widths of states and tokens differ."""
+        """U, resized to the layer's matrix, which has the wrong shape if states and tokens differ in width."""
         return U if layer.h2h.W.data.shape == U.shape else np.resize(U, layer.h2h.W.data.shape)
 
 
 class Lstm:
-    """Without gradients."""
+    """The forward alone."""
 
     def lstm(self, x, W, U, b):
         layer = layers.LSTM(len(U), len(W))

@@ -35,7 +35,7 @@ class Relu:
 
 
 class Dropout:
-    """In training: there is no other mode. Its prob is the share that is kept."""
+    """In training mode, the only one. `prob` is the share that is kept."""
 
     def dropout(self, x, keep, rate):
         self.layer = layers.Dropout(1 - rate)

@@ -1,4 +1,4 @@
-"""pmixer/SASRec.pytorch: the feed-forward network, and the model, in evaluation."""
+"""pmixer/SASRec.pytorch: the feed-forward network and the model, in evaluation mode."""
 
 from types import SimpleNamespace
 
@@ -20,7 +20,7 @@ FeedForward = with_autograd(feed_forward)
 
 
 class CausalModel:
-    """Post-norm, as by default; items begin at 1, for 0 is padding."""
+    """Post-norm, the default. Items begin at 1 because 0 is padding."""
 
     vocabulary, maxlen, norm_first = 8, 40, False
 

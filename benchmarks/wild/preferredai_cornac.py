@@ -1,4 +1,4 @@
-"""PreferredAI/cornac: metrics of an order of items."""
+"""PreferredAI/cornac: metrics of a ranking of items."""
 
 import numpy as np
 from checkout import bare_package, checkout, stand_in

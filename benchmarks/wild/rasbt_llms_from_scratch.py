@@ -20,7 +20,7 @@ def gelu(x):
 
 
 def gelu_feed_forward(x, W_1, b_1, W_2, b_2):
-    """Its hidden width is four times the other; here the parameters set it."""
+    """The repository makes the hidden width four times the input width; here the parameters decide it."""
     given = {"layers.0.weight": W_1.T, "layers.0.bias": b_1, "layers.2.weight": W_2.T, "layers.2.bias": b_2}
     return functional_call(ch04.FeedForward({"emb_dim": len(W_1)}), given, x)
 
@@ -36,7 +36,7 @@ def rotary(x, cos, sin):
 
 
 def grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask=None):
-    """With angles of 0, so that no token is turned."""
+    """Angles of 0 switch rotary positions off."""
     n, width = x.shape[-2], W_q.shape[1] // heads
     hidden = torch.zeros(n, n, dtype=torch.bool) if mask is None else ~mask
     names = ("W_query.weight", "W_key.weight", "W_value.weight", "out_proj.weight")
@@ -64,7 +64,7 @@ class CausalModel(Gpt):
 
 
 class CausalAttention:
-    """Several heads, on vectors of width 8."""
+    """Several heads on vectors of width 8."""
 
     maxlen = 40
 

@@ -1,7 +1,7 @@
 """Is an implementation right? A second opinion, in float64, that shares no code with the checker or the library.
 
-`measure` draws inputs of its own, computes the formula as a textbook writes it, and its gradients by central
-differences. By what it finds a case of cases.toml is called right or wrong.
+`measure` draws its own inputs, computes the textbook's formula, and takes gradients by central differences. The
+`truth` of a case in cases.toml rests on the errors that it finds.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 DRAWS = 20
-STEP = 1e-5  # of central differences: their own error is about 1e-9
-FORWARD, GRADIENT = 1e-10, 1e-7  # errors above these are no rounding
+STEP = 1e-5  # of central differences, whose own error is about 1e-9
+FORWARD, GRADIENT = 1e-10, 1e-7  # larger errors are more than rounding
 
 
 class Form(NamedTuple):
@@ -24,13 +24,13 @@ class Form(NamedTuple):
     formula: Callable[..., Any]
     draw: Callable[[np.random.Generator, tuple[int, ...]], dict[str, Any]]
     wrt: tuple[str, ...]
-    extreme: Callable[[np.ndarray], np.ndarray] | None = None  # the first of wrt, moved to where formulas overflow
+    extreme: Callable[[np.ndarray], np.ndarray] | None = None  # moves the first of wrt to where formulas overflow
 
 
 def measure(implementation: Any, kind: str, lead: tuple[int, ...] = (2,)) -> dict[str, float | str]:
-    """The largest errors over DRAWS inputs: of "forward", and of each gradient by its argument.
+    """The largest errors over DRAWS inputs: {"forward" or the argument of a gradient: its error}.
 
-    An error is relative to the largest entry, or to 1. If a call raises, the value is its message.
+    An error is relative to the largest entry, or to 1 if that is larger. If a call raises, the value is its message.
     """
     if kind in ALONE:
         return ALONE[kind](implementation)
@@ -38,7 +38,7 @@ def measure(implementation: Any, kind: str, lead: tuple[int, ...] = (2,)) -> dic
     formulas = [form.formula]
     choice, values = CHOICES.get(kind, ("", ()))
     if values and choice not in inspect.signature(getattr(implementation, name)).parameters:
-        formulas = [partial(form.formula, **{choice: value}) for value in values]  # which of them is a convention
+        formulas = [partial(form.formula, **{choice: value}) for value in values]  # which one is used is a convention
     tries = []
     for formula in formulas:
         found: dict[str, float | str] = {}
@@ -57,7 +57,7 @@ def measure(implementation: Any, kind: str, lead: tuple[int, ...] = (2,)) -> dic
 
 
 def widens(implementation: Any, name: str, given: dict[str, Any]) -> bool:
-    """Whether some result of float32 arguments is float64. Where a call raises, nobody can tell."""
+    """Whether some result of float32 arguments is float64. A call that raises has no results to examine."""
     forward, backward = getattr(implementation, name), getattr(implementation, f"{name}_backward", None)
     single = {argument: x.astype("f") if is_floating(x) else x for argument, x in taken(forward, given).items()}
     results: list[Any] = []
@@ -78,7 +78,7 @@ def compare(
     found: dict[str, float | str], implementation: Any, name: str, formula: Callable[..., Any],
     given: dict[str, Any], wrt: tuple[str, ...], rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """Note the errors of one forward, against the formula, and of one backward, against its differences."""
+    """Record the errors of one forward, against the formula, and of one backward, against central differences."""
     forward, backward = getattr(implementation, name), getattr(implementation, f"{name}_backward", None)
     given = taken(forward, given)
     expected = np.asarray(formula(**given))
@@ -91,7 +91,7 @@ def compare(
 
 
 def taken(f: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Those arguments that f has."""
+    """The arguments that f's signature has."""
     return {name: x for name, x in given.items() if name in inspect.signature(f).parameters}
 
 
@@ -100,7 +100,7 @@ def copied(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def attempt(found: dict[str, float | str], names: Any, call: Callable[[], Any], expected: Any) -> None:
-    """Note the errors of one call's results, or its exception."""
+    """Record the errors of one call's results, or its exception."""
     try:
         with np.errstate(all="ignore"):
             results = call()
@@ -128,7 +128,7 @@ def error(x: Any, y: np.ndarray) -> float:
 
 
 def differences(formula: Callable[..., Any], given: dict[str, Any], argument: str, dy: np.ndarray) -> np.ndarray:
-    """The gradient of <dy, formula> by one argument, entry by entry."""
+    """The gradient of <dy, formula> with respect to one argument, by central differences."""
     gradient = np.zeros(given[argument].shape)
     for at in np.ndindex(gradient.shape):
         ends = []
@@ -141,7 +141,7 @@ def differences(formula: Callable[..., Any], given: dict[str, Any], argument: st
 
 
 def measure_adam(implementation: Any, **more: float) -> dict[str, float | str]:
-    """One step from any state, at the first step and at later ones: of the vector and of both moments."""
+    """The errors of the vector and of both moments after one step, from random states at early and late steps."""
     found: dict[str, float | str] = {}
     for seed in range(DRAWS):
         rng = np.random.default_rng(seed)
@@ -160,7 +160,7 @@ def compare_step(
     found: dict[str, float | str], implementation: Any, vector: np.ndarray, gradient: np.ndarray, moments: Any,
     step: int, **options: float,
 ) -> None:  # fmt: skip
-    """Note the errors of one step of Adam, or of AdamW where there is a decay."""
+    """Record the errors of one step of Adam, or of AdamW if `options` have a weight decay."""
     beta1, beta2 = options["beta1"], options["beta2"]
     m = beta1 * moments[0] + (1 - beta1) * gradient
     v = beta2 * moments[1] + (1 - beta2) * gradient**2
@@ -177,7 +177,7 @@ def compare_step(
 
 
 def measure_ranking(implementation: Any) -> dict[str, float | str]:
-    """How far the metrics are off for one relevant item among nine, without ties, for k up to their number."""
+    """The errors of the metrics for one relevant item among nine, without ties, for k from 1 to 9."""
     rng, found = np.random.default_rng(0), {}
     for _ in range(DRAWS):
         scores, target, k = rng.standard_normal(9), int(rng.integers(9)), int(rng.integers(1, 10))
@@ -190,7 +190,7 @@ def measure_ranking(implementation: Any) -> dict[str, float | str]:
 
 
 def measure_causal_model(implementation: Any) -> dict[str, float | str]:
-    """How far outputs move when a later token changes, and when another sequence of the batch does.
+    """How far outputs move when later tokens change, and when other sequences of the batch change.
 
     Inputs are tokens if the model has a vocabulary, else vectors of width 8.
     """
@@ -213,7 +213,7 @@ def measure_causal_model(implementation: Any) -> dict[str, float | str]:
 
 
 def measure_cached_model(implementation: Any) -> dict[str, float | str]:
-    """How far the steps are from the whole, of vectors of width 8."""
+    """How far outputs computed step by step are from those of the whole sequence. Inputs are vectors of width 8."""
     rng, found = np.random.default_rng(0), {}
     for _ in range(DRAWS):
         x, cache, steps = rng.standard_normal((3, 7, 8)), None, []
@@ -244,7 +244,7 @@ def measure_padding_invariance(implementation: Any) -> dict[str, float | str]:
 
 
 def is_right(found: dict[str, float | str]) -> bool:
-    """Whether all that `measure` found is rounding: nothing off, nothing raised."""
+    """Whether nothing raised and all errors that `measure` found are rounding."""
     numbers = {name: x for name, x in found.items() if name != "float32"}
     forward = ("vector", "m", "v") if "vector" in found else ("forward",)
     limits = {name: FORWARD if name in forward else GRADIENT for name in numbers}
@@ -310,7 +310,7 @@ def sigma(z: np.ndarray) -> np.ndarray:
 
 
 def rnn(x: np.ndarray, W: np.ndarray, U: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """From a state of zeros, as all recurrences here."""
+    """All recurrences here begin with a state of zeros."""
     h, states = np.zeros((*x.shape[:-2], len(U))), []
     for t in range(x.shape[-2]):
         h = np.tanh(linear(x[..., t, :], W, b) + linear(h, U))
@@ -345,7 +345,7 @@ def gru(
 
 
 def rotary(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, halves: bool = False) -> np.ndarray:
-    """As a product of complex numbers."""
+    """The rotation as a product of complex numbers."""
     d = x.shape[-1]
     first, second = (slice(d // 2), slice(d // 2, d)) if halves else (slice(0, d, 2), slice(1, d, 2))
     turned, y = (x[..., first] + 1j * x[..., second]) * (cos + 1j * sin), np.empty(x.shape)
@@ -373,7 +373,7 @@ def associative_scan(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def kernel_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
-    """Of positive features: the weights are their products, as shares of the row."""
+    """Attention whose weights are q kᵀ of positive features, divided by the sum of each row."""
     weights = np.einsum("...nd,...md->...nm", q, k)
     weights = np.tril(weights) if causal else weights
     return np.einsum("...nm,...me->...ne", weights / np.sum(weights, axis=-1, keepdims=True), v)
@@ -400,7 +400,7 @@ def bpr(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 
 
 def bpr_max(positive: np.ndarray, negatives: np.ndarray, regularisation: float = 1.0) -> np.ndarray:
-    """By logarithms: log Σ s σ(r⁺ - r) is that of Σ exp(log s + log σ)."""
+    """log Σ s σ(r⁺ - r) is computed as log Σ exp(log s + log σ), so that nothing overflows."""
     top = np.max(negatives, axis=-1, keepdims=True)
     log_s = negatives - top - np.log(np.sum(np.exp(negatives - top), axis=-1, keepdims=True))
     terms = log_s - np.logaddexp(0, negatives - positive[..., None])
@@ -415,7 +415,7 @@ def swiglu(x: np.ndarray, W_1: np.ndarray, V: np.ndarray, W_2: np.ndarray) -> np
 
 
 def conv2d(x: np.ndarray, W: np.ndarray, padding: str = "valid") -> np.ndarray:
-    """Without dilation; with "same" the kernel is odd."""
+    """Without dilation. With padding "same" the kernel must have odd sizes."""
     K, L = W.shape[:2]
     edges = ((K // 2, K // 2), (L // 2, L // 2)) if padding == "same" else ((0, 0), (0, 0))
     x = np.pad(x, [(0, 0)] * (x.ndim - 3) + [*edges, (0, 0)])
@@ -425,7 +425,7 @@ def conv2d(x: np.ndarray, W: np.ndarray, padding: str = "valid") -> np.ndarray:
 
 
 def heads_of(q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int, mask: Any, shared: int = 1) -> np.ndarray:
-    """Each head by its own columns; `shared` heads in a row have the same keys and values."""
+    """Attention of each head on its own columns. Every `shared` consecutive heads use the same keys and values."""
     width, found = q.shape[-1] // heads, []
     for i in range(heads):
         own, theirs = (slice(j * width, (j + 1) * width) for j in (i, i // shared))
@@ -509,7 +509,7 @@ def draw_gelu(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]
 
 
 def draw_relu(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
-    """Away from 0, where its slope is a convention."""
+    """x keeps away from 0, where the slope of ReLU is a convention."""
     x = rng.standard_normal((*lead, 5))
     return {"x": x + np.sign(x)}
 
@@ -523,7 +523,7 @@ def draw_embedding(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str,
 
 
 def draw_cross_entropy(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
-    """Whole numbers, so that some logits are equal; in some draws far apart."""
+    """Multiples of one number, so that some logits are equal. In some draws they are far apart."""
     logits = rng.integers(-2, 3, (*lead, 3, 4)) * rng.choice([1.0, 50.0, 1000.0])
     return {"logits": logits, "targets": rng.integers(0, 4, (*lead, 3))}
 
@@ -573,7 +573,7 @@ def draw_biased(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, An
 
 
 def draw_grouped(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
-    """Four heads of two pairs, each of an even width."""
+    """Four heads in two pairs that share keys and values. The width of a head is even."""
     W = {"W_q": (8, 8), "W_k": (8, 4), "W_v": (8, 4), "W_o": (8, 8), "x": (*lead, 3, 8)}
     given = {name: rng.standard_normal(shape) for name, shape in W.items()}
     return given | {"heads": 4, "kv_heads": 2, "mask": some(rng, 3, 3)}
@@ -609,7 +609,7 @@ def draw_scan(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]
 
 
 def draw_qkv(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
-    """As many keys as queries, and values as wide as keys, for forms that take no other."""
+    """As many keys as queries, and values as wide as keys, because some forms require both."""
     q, k, v = rng.standard_normal((3, *lead, 5, 4))
     return {"q": q, "k": k, "v": v, "W": rng.standard_normal((6, 4)), "causal": bool(rng.integers(2))}
 
@@ -628,8 +628,10 @@ def draw_bpr(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
 
 
 def draw_bpr_max(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
-    """In some draws the negatives are far below the target, or far above it: then their squares are left out of the
-    loss, since its differences would be those of a number near 800²."""
+    """In some draws the negatives are far below or far above the target.
+
+    Then the loss has no regularisation: a term near 800² would drown the central differences in rounding.
+    """
     positive, negatives = rng.standard_normal((*lead, 3)), rng.standard_normal((*lead, 3, 4))
     far = rng.choice([0.0, 0.0, 800.0, -800.0])
     return {"positive": positive, "negatives": negatives + far,
@@ -651,7 +653,7 @@ def draw_gelu_feed_forward(rng: np.random.Generator, lead: tuple[int, ...]) -> d
 
 
 def some(rng: np.random.Generator, n: int, m: int) -> np.ndarray:
-    """A mask of which every row allows something: what an empty row gives is a convention."""
+    """A random mask without empty rows, because the output of an empty row is a convention."""
     mask = rng.random((n, m)) < 0.6
     mask[np.arange(n), rng.integers(0, m, n)] = True
     return mask

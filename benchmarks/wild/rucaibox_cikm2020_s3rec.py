@@ -1,4 +1,4 @@
-"""RUCAIBox/CIKM2020-S3Rec: BERT's parts as torch modules, masks that are added to the scores."""
+"""RUCAIBox/CIKM2020-S3Rec: BERT's parts as torch modules, with masks that are added to the scores."""
 
 from types import SimpleNamespace
 
@@ -28,7 +28,7 @@ def layer_norm(x, gamma, beta, eps=1e-5):
 
 
 def post_ln_block(x, W_q, W_k, W_v, W_o, gamma_1, beta_1, W_1, b_1, W_2, b_2, gamma_2, beta_2, heads, mask=None):
-    """Its hidden width is four times the other; here the parameters set it."""
+    """The repository makes the hidden width four times the input width; here the parameters decide it."""
     options = SimpleNamespace(
         hidden_size=len(W_q), num_attention_heads=heads, attention_probs_dropout_prob=0.0, hidden_dropout_prob=0.0,
         hidden_act="relu",
@@ -50,7 +50,7 @@ Gelu, Silu, LayerNorm, PostLnBlock = map(with_autograd, (gelu, silu, layer_norm,
 
 
 class Ranking:
-    """Of ranks that count from 0, as its trainer for sampled candidates counts them."""
+    """Ranks count from 0, as in the repository's trainer for sampled candidates."""
 
     def hit_rate(self, scores, target, k):
         return utils.get_metric([self.rank(scores, target)], k)[0]

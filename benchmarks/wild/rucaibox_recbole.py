@@ -1,4 +1,4 @@
-"""RUCAIBox/RecBole: a loss, attention and feed-forward with residual and layer norm, and metrics of hits in order."""
+"""RUCAIBox/RecBole: a loss, attention and feed-forward with residual and layer norm, and ranking metrics."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ bare_package("recbole.evaluator", FOLDER / "evaluator")
 bare_package("recbole.model", FOLDER / "model")
 stand_in("recbole.utils", FeatureType=None, FeatureSource=None, EvaluatorType=SimpleNamespace(RANKING=0, VALUE=1))
 stand_in("sklearn.metrics", auc=None, mean_absolute_error=None, mean_squared_error=None)
-vars(np).setdefault("float", float)  # as its Config does
+vars(np).setdefault("float", float)  # as RecBole's Config does
 
 from recbole.evaluator import metrics  # noqa: E402
 from recbole.model import layers, loss  # noqa: E402

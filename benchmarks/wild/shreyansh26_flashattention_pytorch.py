@@ -13,7 +13,7 @@ torch.Tensor.to = lambda x, *args, **kwargs: x if kwargs == {"device": "cuda"} e
 
 
 class FlashAttention:
-    """Without a mask: its mask is of keys, and required."""
+    """Without masking: the repository requires a key mask, which is all ones here."""
 
     def flash_attention(self, q, k, v):
         self.given = [tensor(x).reshape(-1, 1, *x.shape[-2:]) for x in (q, k, v)]

@@ -1,4 +1,4 @@
-"""smolorg/smolgrad: tensors of float32 that differentiate by themselves, with modules over them, here on NumPy."""
+"""smolorg/smolgrad: float32 tensors with automatic differentiation, and modules of them, here on NumPy."""
 
 import contextlib
 import io
@@ -8,7 +8,7 @@ from checkout import checkout, drawn, importable
 
 importable(checkout("smolorg/smolgrad"))
 
-with contextlib.redirect_stdout(io.StringIO()):  # it prints that MLX is missing
+with contextlib.redirect_stdout(io.StringIO()):  # its import prints that MLX is missing
     from smolgrad import Tensor, nn
     from smolgrad.optims.adam import Adam as Theirs
 
@@ -18,7 +18,7 @@ def variable(x):
 
 
 def gradients(y, dy, *inputs):
-    """Of <dy, y>, as arrays in the dtype of dy."""
+    """The gradients of <dy, y> with respect to the inputs, as arrays in the dtype of dy."""
     (y * Tensor(dy, use_np=True)).sum().backward()
     return tuple(x.grad.astype(dy.dtype) for x in inputs)
 
@@ -97,7 +97,7 @@ class Dropout:
 
 
 class Bce:
-    """The sigmoid, and the loss of its probabilities, which divides by the number of predictions."""
+    """The sigmoid, then the loss of its probabilities, averaged over predictions."""
 
     def bce_with_logits(self, z, targets):
         probabilities = nn.sigmoid(Tensor(z.reshape(-1), use_np=True))

@@ -1,4 +1,4 @@
-"""tunz/transformer-pytorch: the Transformer's parts as torch modules, without biases in attention; True is hidden."""
+"""tunz/transformer-pytorch: the Transformer's parts as torch modules. Attention has no biases; True in a mask hides."""
 
 import torch
 from checkout import bare_package, checkout, stand_in, with_autograd

@@ -9,7 +9,7 @@ import softmax as theirs  # noqa: E402
 
 
 class Softmax:
-    """The layer, with the identity for weights, takes a row; its backward, a gradient with one number beside zeros."""
+    """The layer takes one row, with the identity as weights. Its backward takes a gradient with one nonzero entry."""
 
     def softmax(self, s):
         return np.apply_along_axis(self.layer(s.shape[-1]).forward, -1, s)

@@ -1,4 +1,4 @@
-"""vzhou842/rnn-from-scratch: a recurrent network with a loss of the last state; its backward updates parameters."""
+"""vzhou842/rnn-from-scratch: a recurrent network with a loss of its last state, whose backward updates parameters."""
 
 import numpy as np
 from checkout import checkout, importable, one_batch
@@ -7,11 +7,11 @@ importable(checkout("vzhou842/rnn-from-scratch"))
 
 import rnn as theirs  # noqa: E402
 
-SMALL = 1e-6  # its gradients are clipped at 1
+SMALL = 1e-6  # scales gradients down, because the repository clips them at 1
 
 
 class Rnn:
-    """All states; the gradient of each is that of the last one of a shorter sequence. The output layer does nothing."""
+    """All states. The gradient of state t comes from a run on the first t tokens. The output layer is the identity."""
 
     def rnn(self, x, W, U, b):
         states = [self.run(tokens, W, U, b).last_hs for tokens in one_batch(x)]
@@ -29,7 +29,7 @@ class Rnn:
             for t in range(1, len(tokens) + 1):
                 net = self.run(tokens[:t], W, U, b)
                 net.Wxh, net.Whh, net.bh = np.zeros((len(U), t)), U.T.copy(), np.zeros((len(U), 1))
-                net.last_inputs = np.eye(t)[..., None]  # so that its gradient of Wxh has a column for each token's sum
+                net.last_inputs = np.eye(t)[..., None]  # the gradient of Wxh then has a column dz for each token
                 scale = SMALL / max(1.0, np.max(np.abs(out[t - 1])))
                 net.backprop(out[t - 1][:, None] * scale, 1.0)
                 dz = -net.Wxh.T / scale

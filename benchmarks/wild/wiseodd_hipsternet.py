@@ -34,7 +34,7 @@ class Softmax:
 
 
 class CrossEntropy:
-    """Without a penalty."""
+    """The loss without a weight penalty."""
 
     def cross_entropy(self, logits, targets):
         return loss.cross_entropy({}, one_batch(logits, 1), targets.reshape(-1))
@@ -44,7 +44,7 @@ class CrossEntropy:
 
 
 class Dropout:
-    """Its p is the share that is kept; in evaluation its networks leave the layer out."""
+    """p is the share that is kept. In evaluation mode the repository's networks omit the layer."""
 
     def dropout(self, x, keep, rate):
         if keep is None:
@@ -73,7 +73,7 @@ class BatchNorm:
 
 
 def states(network, x, model):
-    """All states h, (..., n, H): the network gets, for each token, a model with x W as the row of token 0."""
+    """All states h, (..., n, H). For each token x the network is given token 0 and a model whose row 0 is x W."""
     found = []
     for tokens in one_batch(x):
         now = network.initial_state()
@@ -85,7 +85,7 @@ def states(network, x, model):
 
 
 def network(kind, width):
-    """Without the parameters that it would draw: they are set for each token."""
+    """A network without random parameters; `states` sets them for each token."""
     found = object.__new__(kind)
     found.H = width
     return found
@@ -102,7 +102,7 @@ class Rnn:
 
 
 class Lstm:
-    """The forward, with the state that it hands on."""
+    """The forward, with the state that it returns."""
 
     def lstm(self, x, W, U, b):
         net, H = network(neuralnet.LSTM, len(U)), len(U)
@@ -118,7 +118,7 @@ class Lstm:
 
 
 class Gru:
-    """The forward; its z is the share of the new state, its reset comes before the product, and there is one bias."""
+    """The forward. z is the share of the new state; r multiplies h before U does; there is one bias."""
 
     def gru(self, x, W, U, b, c):
         net, H, sign = network(neuralnet.GRU, len(U)), len(U), np.repeat([1.0, -1.0, 1.0], len(U))
