@@ -29,7 +29,7 @@ SITTING = 3  # rounds after which both processes are started anew
 SEED = 0  # for the random order of the two in each round
 SURE = 0.95  # confidence level of the intervals
 SLOWER = 1.03  # largest accepted ratio of our time to theirs
-LARGER = 1.01  # largest accepted ratio of peak memory; above it, memory is larger if its whole interval exceeds 1
+LARGER = 1.01  # largest accepted ratio of peak memory, unless its interval includes 1
 NEAR = 1e-6  # relative tolerance of losses and gradient norms in float64
 TINY = 1e-9  # absolute tolerance, as a share of the largest norm: a zero gradient has rounding errors
 SIDES = ("ours", "theirs")
@@ -69,7 +69,7 @@ def git(*words: str) -> str:
 
 @contextmanager
 def both(commit: str) -> Iterator[tuple[Side, Side]]:
-    """This checkout, its commit marked "+" if files have changed, and the other commit in a temporary folder."""
+    """This checkout, and the other commit in a temporary folder. "+" after our commit: files have changed since."""
     name = f"{commit}^{{commit}}"
     found = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", "--short", "--end-of-options", name],
@@ -167,7 +167,7 @@ def judged(row: dict[str, Any]) -> dict[str, Any]:
     """Medians of the ratios with their intervals; does "at most 3 % slower, memory not above" hold, and surely?
 
     The verdict on time follows the median, and is sure if the whole interval lies on one side of 3 %. Memory counts as
-    above only if the median exceeds LARGER and the whole interval exceeds 1, as processes of one commit differ, too.
+    above only if the median exceeds LARGER and the whole interval exceeds 1: even processes of one commit differ.
     """
     time, peak = ratios(row), ratios(row, "peak")
     (low, high, sure), memory = interval(time), interval(peak)

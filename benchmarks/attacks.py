@@ -1,8 +1,8 @@
 """The attacks of benchmarks/robustness.py: damaged or hostile files, frames and arguments.
 
 Each kind of attack draws its tries at random. A try is a description and a function that returns what went wrong, or
-"". Tries run one after the other in a worker process with limits of memory and time. If the process dies, hangs, or
-compiled code writes to standard error, the try has failed. After a crash or a hang, a new process runs the next try.
+"". Tries run one after the other in a worker process with limits of memory and time. A try has failed if the process
+dies or hangs, or if compiled code writes to standard error. After a crash or a hang, a new process runs the next try.
 
 A command passes in two ways. It succeeds, and its answer equals one that is computed independently; or it ends with
 exit code 2 and one line, and leaves no files behind.
@@ -138,7 +138,7 @@ def typed(*arguments: object) -> Said:
     with redirect_stdout(out), redirect_stderr(err):
         try:
             code = main([str(a) for a in arguments])
-        except SystemExit as stop:  # argparse exits so
+        except SystemExit as stop:  # raised by argparse
             code = stop.code if isinstance(stop.code, int) else 2
         out.flush()
         err.flush()
@@ -423,7 +423,7 @@ BYTES = [b"\xff\xfe", b"a\xffb", b"\xed\xa0\x80", b"x" * 255, b"x" * 300, b"\n",
 
 
 def names(folder: Path, rng: random.Random) -> Iterator[Try]:
-    """Files and folders whose names are not UTF-8, contain line breaks, or are too long or not valid."""
+    """Files and folders whose names are not UTF-8, contain line breaks, are too long or are invalid."""
     nights = Nights.of(folder)
     while True:
         odd, place = os.fsdecode(rng.choice(BYTES) + rng.choice([b"", b"", b"z"])), rng.randrange(9)

@@ -2,8 +2,8 @@
 
     python benchmarks/awrsr.py
 
-It reads benchmarks/results/reproduce/awrsr and benchmarks/results/refinements.json, and trains nothing. Runs that
-are missing are listed as still to come.
+It reads benchmarks/results/reproduce/awrsr and benchmarks/results/refinements.json, and trains nothing. Missing runs
+are listed as still to come.
 """
 
 import json

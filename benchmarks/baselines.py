@@ -2,8 +2,8 @@
 
     python benchmarks/baselines.py --data DIR
 
-These baselines only count, so both implementations must agree if the evaluation protocol is right: in full metrics to
-four digits, in uni100, whose candidates are sampled, to .01.
+These baselines only count, so both implementations must agree if the evaluation protocol is right. Full metrics must
+agree to four digits. Metrics of uni100 must agree to .01 only, because its candidates are sampled.
 Writes benchmarks/results/baselines.json and .md. The data is not part of this project.
 """
 

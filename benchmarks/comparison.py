@@ -4,8 +4,9 @@
 
 Textbooks and surveys compare these layers by formulas; here the library's own layers are counted, beside the formulas.
 Multiply-adds, numbers kept for the backward, and the longest chain of dependent calls are counted while a layer
-computes (benchmarks/counting.py). The receptive field is the set of inputs with a nonzero gradient in the backward. The
-path length is the number of stacked layers that connect every pair of tokens. Parameters are those of `init`.
+computes (benchmarks/counting.py). The receptive field of an output is the set of inputs to which it gives a nonzero
+gradient. The path length is the number of stacked layers that connect every pair of tokens. Parameters are those of
+`init`.
 Writes benchmarks/results/comparison.json and .md and figures/scaling.svg. Nothing is timed.
 """
 

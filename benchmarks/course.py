@@ -5,8 +5,8 @@
     python benchmarks/course.py --sizes      only the lengths, after a change of text; no answer is graded
     python benchmarks/course.py --seconds    the lengths, and the running time of the cells; no answer is graded
 
-Writes benchmarks/results/course.json and course.md. For each exercise that
-asks for code, tests/course/answers/ has at least five right answers in different styles, and ten wrong ones.
+For each exercise that asks for code, tests/course/answers/ has at least five right answers in different styles, and ten
+wrong ones. Writes benchmarks/results/course.json and course.md.
 """
 
 import argparse

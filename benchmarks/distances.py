@@ -3,14 +3,15 @@
     with distances(nearest=True):
         x = beginning((1, n, d), at=(0, 0))            # distances are measured from the first token
         y, _ = mixer.forward(constant(p), x, mask=Mask(causal=True))
-    nearest_of(y[0, -1])
+    np.min(y[0, -1].view(np.ndarray))                  # from the first token to the last output
 
 An entry of a `Distance` is the number of operations between it and a starting entry, whose distance is 0. An operation
-is a call of NumPy. Its result has the distance of the nearest entry that it reads, plus one; with `nearest=False`, of
-the farthest. An entry of a product of matrices reads a whole row and a whole column, a sum reads all its terms, and any
-other operation reads one entry of each array. Moving and reshaping are not operations. An entry that depends on no
-starting entry, such as a parameter or a zero, is infinitely far. The arrays hold distances instead of values, so code
-that branches on a value cannot run. A result of `where` depends on the condition and on both choices.
+is a call of NumPy. Its result has the distance of the nearest entry that it reads, plus one; with `nearest=False`, that
+of the farthest, plus one. An entry of a product of matrices reads a whole row and a whole column, a sum reads all its
+terms, and any other operation reads one entry of each array. Moving and reshaping are not operations. An entry that
+depends on no starting entry, such as a parameter or a zero, has distance inf, or -inf with `nearest=False`. The arrays
+hold distances instead of values, so code that branches on a value cannot run. If the condition of `where` is computed
+from distances, the result depends on the condition and on both choices.
 """
 
 import functools
@@ -115,7 +116,7 @@ def _einsum(subscripts: str, *arrays: Any) -> np.ndarray:
 
 @contextmanager
 def distances(nearest: bool) -> Iterator[None]:
-    """A block in which new float arrays are `Distance`, infinitely far. `nearest`: minimum, else maximum."""
+    """A block in which new float arrays are `Distance`, with the distance of a constant."""
 
     def make(f: Any) -> Any:
         @functools.wraps(f)
