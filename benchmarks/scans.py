@@ -1,12 +1,13 @@
-"""Scans of long sequences: chunks side by side beside a loop over time, in NumPy and in PyTorch eager.
+"""Scans of long sequences: chunks in parallel, compared with a loop over time in NumPy and in PyTorch eager.
 
     python benchmarks/scans.py [--rounds 9]
 
-Forward and backward of RWKV's `wkv`, of Mamba's `selective_scan`, and of `associative_scan` in each form beside the
-sequential one; one sequence of 4,096 tokens, float32, one thread. The loops take one token at a time, with the states
-that their backward needs kept, as one writes them down; PyTorch's is that forward, differentiated by autograd. All must
-first give the library's results in float64. Contenders take turns in one process. Writes benchmarks/results/scans.json,
-which keeps what was measured on each make of CPU, and scans.md.
+Times the forward and backward of RWKV's `wkv`, of Mamba's `selective_scan`, and of each form of `associative_scan`, on
+one sequence of 4,096 tokens in float32 with one thread. `associative_scan` is compared with its sequential form. The
+others are compared with plain loops, which take one token at a time and keep the states that the backward needs;
+PyTorch runs the same forward loop, and autograd differentiates it. All must first give the library's results in
+float64. Contenders take turns in one process. Writes benchmarks/results/scans.json, which has one entry for each make
+of CPU that was measured, and scans.md.
 """
 
 import argparse
@@ -99,7 +100,7 @@ def scan_loop(
 
 
 def wkv_loop(dy: np.ndarray, k: np.ndarray, v: np.ndarray, w: np.ndarray, u: np.ndarray) -> list[np.ndarray]:
-    """Numerator a, denominator b and their common exponent p, as the paper's appendix carries them."""
+    """The state is numerator a, denominator b and their common exponent p, as in the appendix of RWKV's paper."""
     a, b, p = np.zeros(D, k.dtype), np.zeros(D, k.dtype), np.full(D, -1e30, k.dtype)
     y, logs, states = np.empty_like(k), np.empty_like(k), np.empty((N, 3, D), k.dtype)
     for t in range(N):
@@ -194,7 +195,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 
 def page(result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone."""
+    """The Markdown page, made from the results file alone."""
     lines = ["# Scans of long sequences", ""]
     for cpu, found in result.items():
         machine = found["machine"]
@@ -211,7 +212,7 @@ def page(result: dict[str, Any]) -> str:
 
 
 def verdict(found: dict[str, Any]) -> str:
-    """The goal, and of each op that has one what was reached."""
+    """The goal, and the ratio of each op in LOOPS. The others have no goal."""
     ratios = []
     for op in [op for op in found if op in LOOPS]:
         ratio = float(np.median(times(found[op], "loop")))
@@ -220,7 +221,7 @@ def verdict(found: dict[str, Any]) -> str:
 
 
 def times(row: dict[str, Any], name: str) -> np.ndarray:
-    """The contender's time over tinyattn's, round by round."""
+    """The contender's time divided by tinyattn's, for each round."""
     return np.divide(row[name], row["tinyattn"])
 
 
@@ -245,7 +246,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
-    if clean_environment() != dict(os.environ):          # a choice of kernel is read when NumPy is imported
+    if clean_environment() != dict(os.environ):          # NumPy reads the choice of kernels on import
         os.execve(sys.executable, [sys.executable, *sys.argv], clean_environment())
     keep_freed_memory()                                  # as in training
     with threadpool_limits(1):

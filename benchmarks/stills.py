@@ -2,8 +2,9 @@
 
     python benchmarks/stills.py [NAME ...]
 
-Each page of website/extensions/live.py is opened, brought to a state that shows what it is for, and cropped. Needs
-chromium, chromium-driver and selenium (`pip install -e ".[browser]"`), and Sphinx (`pip install -e ".[dev]"`).
+Opens each page of website/extensions/live.py, does there what a reader would do first, and takes a picture of its upper
+part. Needs chromium, chromium-driver and selenium (`pip install -e ".[browser]"`), and Sphinx (`pip install -e
+".[dev]"`).
 """
 
 import argparse
@@ -23,9 +24,9 @@ from benchmarks.views import ACT, browser
 from tinyattn.files import write_atomically
 from website.extensions.live import PAGES, PICTURES
 
-# Width and height in pixels, of which each is drawn by two by two; and what a reader does first.
+# name: (width and height in CSS pixels, each drawn as 2 × 2 pixels; JavaScript that does what a reader does first).
 STILLS: dict[str, tuple[int, int, list[str]]] = {
-    "player": (1200, 760, []),               # as it opens: at the backward's first product, one number chosen
+    "player": (1200, 760, []),               # as it opens, at the first product of the backward
     "visualiser": (1000, 600, ["""const s = document.querySelector("select[aria-label='drawn as']"); s.value = "lines";
 s.dispatchEvent(new Event("change"));"""]),
     "mirror": (1060, 460, ["""document.querySelector("g.entry[aria-label^='ds[1, 2]']").dispatchEvent(

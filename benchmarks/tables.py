@@ -1,7 +1,7 @@
 """Train configurations over seeds, measure them under every protocol, and write a results file and a page.
 
-Resumable: a run that has finished is not repeated, one that was cut short goes on, and the results file is written
-after each. What a table is made of stands in its own script, such as `ml_1m.py`.
+Started again, it skips runs that have finished and continues a run that was cut short; the results file is written
+after each run. The data set and rows of a table are in a script of its own, such as `ml_1m.py`.
 """
 
 import argparse
@@ -31,17 +31,17 @@ SAMPLED = ("uni100", "pop100")
 
 @dataclass(frozen=True)
 class Configuration:
-    """One row of a table: the flags of `tinyattn train`, and how many seeds of it are trained."""
+    """One row of a table: the flags of `tinyattn train`, and how many seeds are trained with them."""
 
     title: str
     arguments: dict[str, Any]
     seeds: int = 1
-    bands: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)  # (protocol, metric): centre, ±
+    bands: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)  # (protocol, metric): mean, ±
 
 
 @dataclass(frozen=True)
 class Table:
-    """A data set, the rows trained on it, and published rows to stand beside them."""
+    """A data set, the rows that are trained on it, and published rows for comparison."""
 
     name: str
     heading: str
@@ -78,7 +78,7 @@ def main(table: Table) -> None:
     data = read(path)
     split = leave_one_out(data)
     candidates = {protocol: draw_candidates(split, protocol) for protocol in SAMPLED}
-    result.setdefault("machine", describe())  # of the baselines, and of runs that do not name their own
+    result.setdefault("machine", describe())  # for the baselines; and for older runs, which name none
     about = {"file": table.file, "fingerprint": data.fingerprint(), **data.report()}
     if result.setdefault("data", about)["fingerprint"] != about["fingerprint"]:
         raise SystemExit(f"{table.result} is of another {table.file}: move it away first")
@@ -147,7 +147,7 @@ COLUMNS = [("full", "hr@10"), ("full", "ndcg@10"), ("uni100", "hr@10"), ("uni100
 
 
 def page(table: Table, result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone."""
+    """The Markdown page, made from the results file alone."""
     data = result["data"]
     runs = [run for done in result.get("runs", {}).values() for run in done.values()]
     timed = [result["seconds"]] if "seconds" in result else []
@@ -185,7 +185,7 @@ def page(table: Table, result: dict[str, Any]) -> str:
 
 
 def summary(table: Table, result: dict[str, Any]) -> str:
-    """What that page quotes, from the results file alone."""
+    """The shorter table for the page `quoted_on`, made from the results file alone."""
     shown = COLUMNS[:4]
     rows = {name: [row] for name, row in result["baselines"].items()}
     runs = {key: list(result.get("runs", {}).get(key, {}).values()) for key in table.configurations}
@@ -212,7 +212,7 @@ def summary(table: Table, result: dict[str, Any]) -> str:
 
 
 def _bands(table: Table, result: dict[str, Any]) -> list[str]:
-    """Where a number was expected in advance: is it there?"""
+    """A line for each band: is the mean over seeds inside it? Bands are set before the rows are trained."""
     lines = []
     for key, configuration in table.configurations.items():
         runs = list(result.get("runs", {}).get(key, {}).values())

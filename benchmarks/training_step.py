@@ -1,19 +1,19 @@
-"""How long does a training step take, and how much memory? tinyattn beside PyTorch and JAX, on the same batches.
+"""How much time and memory does a training step take? tinyattn beside PyTorch and JAX, on the same batches.
 
     python benchmarks/training_step.py [--data DIR] [--rounds 9] [--only A,B] [--contenders tinyattn,torch-sdpa]
     python benchmarks/training_step.py --against COMMIT [--data DIR] [--rounds 15] [--only A,B]
 
-DIR holds ml-1m.txt.gz and beauty-5core.txt.gz, one `user item` a line, of which only the lengths of users' histories
-are read; without it, lengths are drawn from distributions of the same mean and median. The data is not part of this
-project.
+DIR holds ml-1m.txt.gz and beauty-5core.txt.gz, with one `user item` a line; only the lengths of the users' histories
+are taken from them. Without --data, lengths are drawn from distributions of the same mean and median. The data is not
+part of this project.
 
-Before anything is measured, every contender must give the library's loss and gradients in float64; where one does not,
-the command names it and the parameter, and ends with 1. Contenders (benchmarks/peers) that are not installed are left
-out, with a note. Writes benchmarks/results/training_step.json and .md, one configuration after another; one that was
-measured at this commit with these options is measured again only with --again.
+Before the timing, every contender must give the library's loss and gradients in float64. If one does not, the command
+names it and the parameter, and ends with exit code 1. Contenders (benchmarks/peers) that are not installed are left
+out, with a note. Writes benchmarks/results/training_step.json and .md after each configuration. A configuration that
+was measured at this commit with the same options is measured again only with --again.
 
-With --against there are two contenders, the library as it stands here and that of another commit, which must do
-the same work; what is written is benchmarks/results/against.json and .md (benchmarks/against.py).
+With --against there are two contenders: the library of this checkout and that of another commit. Both must do the same
+work. The results are written to benchmarks/results/against.json and .md (benchmarks/against.py).
 """
 
 import argparse
@@ -44,7 +44,7 @@ from tinyattn.models import SASRecNetwork
 from tinyattn.tree import tree_map
 
 RESULT, PAGE = RESULTS / "training_step.json", RESULTS / "training_step.md"
-STEPS = 8  # a pass: as many batches, and so as many steps a round
+STEPS = 8  # batches; in each round a contender trains on each of them once
 ROUNDS = 9
 SEED = 0
 POPULARITY = 1.1  # the k-th most popular item is drawn with weight 1 / k^POPULARITY
@@ -52,7 +52,7 @@ POPULARITY = 1.1  # the k-th most popular item is drawn with weight 1 / k^POPULA
 
 @dataclass(frozen=True)
 class Lengths:
-    """How many interactions users of a data set have: least + a lognormal of the same mean and median, at most most."""
+    """Interactions per user of a data set: `least` plus a lognormal of the data's mean and median, cut at `most`."""
 
     file: str
     users: int
@@ -80,7 +80,7 @@ BEAUTY = Lengths("beauty-5core.txt.gz", users=22_363, least=5, median=6, mean=8.
 
 @dataclass(frozen=True)
 class Configuration:
-    """One network and the histories it is trained on; `lengths` None: all histories fill it."""
+    """A network and its histories. `lengths` None: every history is as long as the network reads."""
 
     title: str
     lengths: Lengths | None
@@ -118,12 +118,12 @@ CONFIGURATIONS = {
 
 @dataclass(frozen=True)
 class Goal:
-    """At least `must` times as long, or as much memory, as tinyattn: the best of `peers` counts."""
+    """The best of `peers` should take at least so many times the time or memory of tinyattn, at three levels."""
 
     configuration: str
     peers: tuple[str, ...]
     levels: tuple[float, float, float]  # must, good, moonshot
-    quantity: str = "time"  # or "peak", "own": memory of the process, and less what imports took
+    quantity: str = "time"  # or "peak": peak memory of the process; or "own": the same without the imports'
 
 
 FULL = ("torch-mha", "torch-sdpa")
@@ -141,9 +141,9 @@ GOALS = [
 
 
 def interactions(configuration: Configuration, data: Path | None) -> Interactions:
-    """What STEPS batches of users are trained on: all but their last two interactions.
+    """The training part of STEPS batches of users: all of their interactions but the last two.
 
-    Items are drawn by popularity, none twice for a user; all of the catalogue can be a negative.
+    Items are drawn by popularity, none twice for a user. The vocabulary has all items, so each can be a negative.
     """
     rng = np.random.default_rng(SEED)
     items, count = configuration.network.n_items, STEPS * configuration.batch
@@ -163,22 +163,23 @@ def interactions(configuration: Configuration, data: Path | None) -> Interaction
 
 
 def without_repeats(rng: np.random.Generator, weight: np.ndarray, n: int) -> np.ndarray:
-    """n different item numbers: of waiting times with these rates, the n shortest, in any order."""
+    """n different item numbers: the items whose exponential waiting times, of rate `weight`, are the n shortest."""
     waited = rng.exponential(size=len(weight)) / weight
     return rng.permutation(np.argpartition(waited, n - 1)[:n] + 1)
 
 
 def draw(configuration: Configuration, data: Path | None) -> list[Batch]:
-    """One epoch of the library's own sampler: STEPS batches, right-padded."""
+    """One epoch of the library's sampler: STEPS batches, padded on the right."""
     train = interactions(configuration, data)
     sampler = Sampler(train, configuration.network.maxlen, configuration.batch, SEED, negatives=True)
     return [sampler.batch(step) for step in range(STEPS)]
 
 
 def given(configuration: Configuration, data: Path | None) -> tuple[SASRecNetwork, Any, list[Batch]]:
-    """Network, initial weights in float32, and batches: what contenders are made of, the same at every call.
+    """-> network, initial weights in float32, and batches, the same at every call.
 
-    benchmarks/peers/work.py asks other commits for this by name, and for CONFIGURATIONS, folder_of and reference.
+    benchmarks/peers/work.py calls this function by name in other commits, and uses CONFIGURATIONS, folder_of and
+    reference there. So these names must stay.
     """
     network = configuration.network
     weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
@@ -187,7 +188,7 @@ def given(configuration: Configuration, data: Path | None) -> tuple[SASRecNetwor
 
 @contextmanager
 def folder_of(network: SASRecNetwork, weights: Any, batches: list[Batch]) -> Iterator[Path]:
-    """A folder with all that children need."""
+    """A temporary folder of all that the contenders' processes read."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), network, weights, batches, reference(network, weights, batches[0]))
         yield Path(folder)
@@ -208,13 +209,13 @@ def measure(configuration: Configuration, names: list[str], rounds: int, data: P
 
 
 def ratios(row: dict[str, Any], name: str) -> np.ndarray:
-    """The contender's time over tinyattn's, round by round."""
+    """The contender's time divided by tinyattn's, for each round."""
     contenders = row["contenders"]
     return np.divide(contenders[name]["seconds"], contenders["tinyattn"]["seconds"])
 
 
 def reached(goal: Goal, result: dict[str, Any]) -> float | None:
-    """How many times tinyattn's time or memory the best of the goal's peers took; None where it was not measured."""
+    """Time or memory of the best of the goal's peers, divided by tinyattn's; None if not both were measured."""
     row = result.get(goal.configuration, {"contenders": {}})
     found = row["contenders"]
     peers = [name for name in goal.peers if name in found]
@@ -226,7 +227,7 @@ def reached(goal: Goal, result: dict[str, Any]) -> float | None:
 
 
 def page(result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone."""
+    """The Markdown page, made from the results file alone."""
     lines = ["# A training step, beside PyTorch and JAX", ""]
     for key, row in result.items():
         lines += [f"## {key}: {row['title']}", "", *_table(row), "", *_remarks(row), ""]
@@ -293,7 +294,7 @@ TITLES = {
 
 
 def summary(result: dict[str, Any]) -> str:
-    """What README and docs/speed.md quote: all ratios on one screen."""
+    """A short table of all ratios, which docs/speed.md quotes."""
     machine = next(iter(result.values()))["machine"]
     lines = ["| | " + " | ".join(result) + " |", "|---|" + "---|" * len(result)]
 
@@ -319,7 +320,7 @@ def summary(result: dict[str, Any]) -> str:
 
 
 def sentence(result: dict[str, Any]) -> str:
-    """README's, from the results file alone: PyTorch's faster form in each configuration."""
+    """The sentence of README, made from the results file alone: PyTorch's faster form in each configuration."""
     torch = ("torch-mha", "torch-sdpa")
     times = [
         min(float(np.median(ratios(row, name))) for name in torch if name in row["contenders"])
@@ -343,7 +344,7 @@ def _memory(row: dict[str, Any]) -> str:
 
 
 def goals(result: dict[str, Any]) -> str:
-    """The table of goals and what was reached, as docs/speed.md quotes it."""
+    """The table of goals and of the ratios reached, which docs/speed.md quotes."""
     return page(result).split("## Goals\n")[1].split("\n## ")[0].strip()
 
 
@@ -380,12 +381,12 @@ def lengths_of(key: str, data: Path | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of the two files")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the folder of the two files, for real lengths")
     parser.add_argument("--rounds", type=int, help=f"default 9, with --against {against.ROUNDS}")
     parser.add_argument("--only", default=",".join(CONFIGURATIONS), metavar="A,B", help="configurations")
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
     parser.add_argument("--again", action="store_true", help="measure again what has been measured")
-    parser.add_argument("--against", metavar="COMMIT", help="beside that commit's library alone")
+    parser.add_argument("--against", metavar="COMMIT", help="compare with the library of that commit alone")
     args = parser.parse_args()
     if args.rounds is None:
         args.rounds = ROUNDS if args.against is None else against.ROUNDS

@@ -1,9 +1,9 @@
-"""Does each model that is no recommender reach its goal, by one command with default options?
+"""Does each model that is not a recommender reach its goal with default options?
 
     python benchmarks/transformers.py [--only MODEL]
 
-Trains each on every data set that comes with it, `tinyattn train --model NAME` in a process of its own, one after the
-other; with --only, one model, and the rows of the others stay. Writes benchmarks/results/transformers.json and .md.
+Trains each model on every data set that comes with it, by `tinyattn train --model NAME`, one process after the other.
+With --only, one model is trained, and the rows of the others stay. Writes benchmarks/results/transformers.json and .md.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from tinyattn.data import IMAGE_SETS, TASKS
 from tinyattn.models import MODELS, RunFolder, SequenceModel
 
 RESULT, PAGE = RESULTS / "transformers.json", RESULTS / "transformers.md"
-# table of the model: the flags that choose its data; without a line there is one data set
+# table of the model: the flags of each of its data sets. A table that is not here has one data set, without flags.
 DATA = {
     "pairs": [("--task", name) for name in TASKS],
     "images": [("--image-set", name) for name in IMAGE_SETS],
@@ -34,7 +34,7 @@ DATA = {
 
 @dataclass(frozen=True)
 class Goal:
-    says: str                # what is measured, on the test part
+    says: str                # what is measured on the test part
     bound: float
     least: bool              # is a larger value better?
 
@@ -45,7 +45,7 @@ class Goal:
         return f"at {'least' if self.least else 'most'} {self.bound:g}"
 
 
-GOALS = {                    # by the model, or else by the first metric of its table
+GOALS = {                    # by the model's name or, if it is not here, by its first metric
     "encoder": Goal("loss in nats a selected character, less the lowest possible", 0.03, False),
     "exact": Goal("exact-match accuracy", 0.99, True),
     "accuracy": Goal("accuracy", 0.95, True),
@@ -54,7 +54,7 @@ GOALS = {                    # by the model, or else by the first metric of its 
 
 
 def measure(model: str, flags: tuple[str, ...]) -> dict[str, Any]:
-    """Train one. The loss of a text is given less the lowest possible one, the row beside the model's."""
+    """Train one model on one data set. The lowest possible loss, where known, is subtracted from that of a text."""
     with tempfile.TemporaryDirectory() as folder:
         run, begin = Path(folder) / "run", time.perf_counter()
         command = [sys.executable, "-m", "tinyattn", "train", "--model", model, *flags, "--out", str(run)]
@@ -81,7 +81,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def distances(rows: list[dict[str, Any]]) -> str:
-    """How far the heads of each block look, as a share of the distance of a head that looks at all patches alike."""
+    """Mean attention distance of each block's heads, divided by that of a head that weights all patches equally."""
     looking = [row for row in rows if row["blocks"]]
     blocks = max((list(row["blocks"]) for row in looking), key=len)
     lines = ["| command | " + " | ".join(blocks) + " |", "|---|" + "---:|" * len(blocks)]
@@ -133,7 +133,7 @@ def main() -> None:
             print(table(found).splitlines()[-1], flush=True)
         rows = [row for row in rows if row["model"] != name] + found
         rows.sort(key=lambda row: trained.index(row["model"]))
-        write_result(RESULT, {"rows": rows})  # what has been measured is not lost
+        write_result(RESULT, {"rows": rows})  # after each model, so that no result is lost
     write_pages(__file__, pages())
     print(page({"rows": rows}))
 

@@ -1,14 +1,14 @@
-"""How long the script of a view takes for what a reader does, in headless Chromium, and how large the page is.
+"""How long do scripts of interactive pages take for each act of a reader, in headless Chromium? How large are pages?
 
     python benchmarks/views.py [--times 30]
-    python benchmarks/views.py --parents        # only of which numbers of a trace the player knows the parents
+    python benchmarks/views.py --parents        # only count the numbers of a trace whose parents the player knows
 
-The visualiser shows 200 positions, 4 heads and 4 layers of a SASRec that was trained on the generated world; the player
-a trace of self-attention; the mirror 6 tokens, the most it takes. Everything is done `--times` times. Long
-work is spread over frames, so what counts is the longest of the handlers and frames that follow: the processor time of
-the page's own thread, by Chromium's trace. Other processes do not count, and layout and paint only where the script
-asks for them. Needs chromium, chromium-driver and selenium (`pip install -e ".[browser]"`). Writes
-benchmarks/results/views.json and .md.
+The visualiser shows 200 positions, 4 heads and 4 layers of a SASRec that was trained on the generated world. The player
+shows a trace of self-attention, and the mirror 6 tokens, its maximum. Each act is done `--times` times. A page spreads
+long work over frames, so the longest handler or frame after the act is reported. It is processor time of the page's own
+thread, from Chromium's trace: without other processes, and without layout and paint unless the script forces them.
+Needs chromium, chromium-driver and selenium (`pip install -e ".[browser]"`). Writes benchmarks/results/views.json and
+.md.
 """
 
 import argparse
@@ -39,8 +39,8 @@ from tinyattn.show.views import View, mirror, visualise
 
 RESULT, PAGE = RESULTS / "views.json", RESULTS / "views.md"
 GOAL_MS, GOAL_BYTES = 16, 5_000_000
-SCRIPT = ("EvaluateScript", "EventDispatch", "FireAnimationFrame", "TimerFire", "FunctionCall")      # events of a trace
-# Does something, and -> milliseconds until all is drawn.
+SCRIPT = ("EvaluateScript", "EventDispatch", "FireAnimationFrame", "TimerFire", "FunctionCall")      # kinds of events
+# JavaScript that does an act, in place of %s -> milliseconds until all is drawn.
 ACT = """const [i, done] = arguments, root = document.getElementById("view"), from = performance.now();
 { %s }
 const check = () => root.hasAttribute("aria-busy") ? window.setTimeout(check, 4) : done(performance.now() - from);
@@ -70,7 +70,7 @@ def select(which: str) -> str:
 
 
 def measured() -> Iterator[tuple[str, View, dict[str, str]]]:
-    """Name, page, and what a reader does on it."""
+    """Yields the name of a page, the page, and {act of a reader: JavaScript that does it}."""
     model = SASRec(epochs=1, dim=64, heads=4, blocks=4, maxlen=200, workers=1).fit(SeriesWorld(users=60).generate())
     looks = visualise(model, (model.items.ids.tolist() * 10)[:200])
     acts = {"choose another view": select("view"), "choose another token": TOKEN,
@@ -105,7 +105,7 @@ TRACES = {
 
 
 def share_known(traced: Trace) -> tuple[int, int, set[str]]:
-    """-> of how many numbers the parents are known, of how many; the names that have none and did not come in."""
+    """-> how many numbers have known parents, how many there are, and names of steps with a number without parents."""
     found = Parents(traced)
     known = [one for entry in traced.entries for one in found.known(entry)]
     made = [(e, of) for e, of in zip(traced.entries, found.of, strict=False) if e.how not in ("input", "allocated")]
@@ -113,7 +113,7 @@ def share_known(traced: Trace) -> tuple[int, int, set[str]]:
 
 
 def parents_known() -> list[dict[str, Any]]:
-    """Of each trace: the steps, the numbers, how many have known parents, and the names of those without any."""
+    """A row for each trace: its steps, its numbers, and what `share_known` returns."""
     rows = []
     for name, make in TRACES.items():
         traced = make()
@@ -145,10 +145,10 @@ def browser() -> Any:
 
 
 class Tracer:
-    """Chromium's own trace of what its processes do, over the socket that its debugger listens at."""
+    """Chromium's own trace of its processes, read from the socket of its debugger."""
 
     def __init__(self, driver: Any) -> None:
-        from websocket import create_connection  # selenium needs it, so it is there
+        from websocket import create_connection  # installed with selenium, which needs it
 
         address = driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
         with urlopen(f"http://{address}/json/version") as answer:
@@ -158,7 +158,7 @@ class Tracer:
         self._socket.close()
 
     def _send(self, method: str, until: str, **params: Any) -> list[dict[str, Any]]:
-        """-> the events that came before the message with `until`."""
+        """Send a command -> the events that arrive before the message that has the key or the method `until`."""
         self._socket.send(json.dumps({"id": 1, "method": method, "params": params}))
         events: list[dict[str, Any]] = []
         while until not in (message := json.loads(self._socket.recv())) and message.get("method") != until:
@@ -169,13 +169,13 @@ class Tracer:
         self._send("Tracing.start", "id", categories="devtools.timeline", transferMode="ReportEvents")
 
     def stop(self) -> list[float]:
-        """-> milliseconds of processor time of each piece of script."""
+        """-> milliseconds of processor time of each event in SCRIPT."""
         events = self._send("Tracing.end", "Tracing.tracingComplete")
         return [event["tdur"] / 1000 for event in events if event["name"] in SCRIPT and "tdur" in event]
 
 
 def measure(times: int) -> tuple[str, list[dict[str, Any]]]:
-    """-> the browser's version, and what was measured of each act."""
+    """-> the browser's version, and a row of measurements for each act."""
     found: list[dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
         driver = browser()
@@ -246,8 +246,8 @@ def pages() -> dict[Path, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--times", type=int, default=30, help="how often each is done (default: 30)")
-    parser.add_argument("--parents", action="store_true", help="measure only which numbers have known parents")
+    parser.add_argument("--times", type=int, default=30, help="how often each act is done (default: 30)")
+    parser.add_argument("--parents", action="store_true", help="only count numbers with known parents")
     options = parser.parse_args()
     times = options.times
     if times < 1:
