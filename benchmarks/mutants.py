@@ -1,15 +1,16 @@
-"""Does the suite notice when one thing in the source is changed? Changes by rule, one at a time.
+"""Mutation testing: does the suite fail when one thing in the source is changed?
 
-    python benchmarks/mutants.py                 all files of tinyattn/ops; what is known from earlier runs is kept
-    python benchmarks/mutants.py gelu shapes     these ops, or these files
-    python benchmarks/mutants.py --list gelu     their mutants, and nothing is run
+    python benchmarks/mutants.py                 all files of tinyattn/ops; results of earlier runs are kept
+    python benchmarks/mutants.py gelu shapes     these ops or files only
+    python benchmarks/mutants.py --list gelu     print their mutants, run nothing
     python benchmarks/mutants.py --room models   a sample of tinyattn/models (benchmarks/rooms.py)
     python benchmarks/mutants.py --rooms         a sample of every folder outside of ops
 
-A mutant (benchmarks/mutation.py has the rules) is tried on what reaches the lines that it changes: the properties of
-its op's spec, on seeded cases, then other specs' properties, and tests. The first that fails has killed it. A survivor
-is equivalent, and benchmarks/mutants_equivalent.toml says why, or the suite has a hole, and the exit code is 1; for a
-room's sample it is 1 where less than nine in ten are killed.
+benchmarks/mutation.py makes the mutants by rule. A check is a property of a spec, on seeded cases, or a test. A mutant
+is tried on the checks that run its changed lines, the properties of its op first; the first check that fails kills it.
+A mutant that survives is either equivalent, for a reason in benchmarks/mutants_equivalent.toml, or shows a hole in the
+suite, and then the exit code is 1. A room is a folder of the package outside of ops; for its sample the exit code is 1
+if fewer than nine in ten of the mutants that are not equivalent are killed.
 """
 
 import argparse
@@ -65,33 +66,33 @@ from tinyattn.ops import shapes
 REACH = ROOT / "build" / "mutants_reach.json"
 RESULT, PAGE = RESULTS / "mutants.json", RESULTS / "mutants.md"
 TESTS = ("tests/ops", "tests/layers", "tests/test_devices.py", "tests/models/test_network.py")
-SEEDS = 15  # cases a property, as many as the default test run draws
-BUDGET = 30.0  # seconds of checks that a mutant is tried on, as timed on the library while it is traced
-PATIENCE = 5.0  # seconds that a check may take beyond ten times its time on the library
-MEMORY = 4 << 30  # bytes that a mutant may ask for
+SEEDS = 15  # cases a property, as in the default test run
+BUDGET = 30.0  # seconds of checks for each mutant, as timed (and traced) on the unchanged library
+PATIENCE = 5.0  # a check is stopped after ten times its time on the library plus these seconds
+MEMORY = 4 << 30  # bytes that a mutant may allocate
 
 
 @dataclass
 class Check:
-    """Something that fails or does not: a property on seeded cases, or a test. `reach` is filled by a first run."""
+    """A property on seeded cases, or a test. A first run on the unchanged library measures `seconds` and `reach`."""
 
     name: str
     fails: Callable[[], bool] = field(repr=False)
-    sources: tuple[Path, ...]  # the files it is written in
+    sources: tuple[Path, ...]  # the files that define it
     seconds: float = 0.0
     reach: dict[str, set[int]] = field(default_factory=dict, repr=False)  # file -> lines that run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("ops", nargs="*", metavar="OP", help="functions, forward and backward, or files without .py")
+    parser.add_argument("ops", nargs="*", metavar="OP", help="ops (forward and backward), or files without .py")
     parser.add_argument("--room", action="append", choices=rooms.ROOMS, help="a sample of this room of the package")
     parser.add_argument("--rooms", action="store_true", help="a sample of every room")
     parser.add_argument("--sample", type=int, default=40, metavar="N", help="mutants of a room (default: 40)")
-    parser.add_argument("--seed", type=int, default=0, help="what draws the sample (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample (default: 0)")
     parser.add_argument("--list", action="store_true", help="print the mutants, run nothing")
-    parser.add_argument("--fresh", action="store_true", help="forget what earlier runs have found")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--fresh", action="store_true", help="discard the results of earlier runs")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
     options = parser.parse_args()
     if chosen := list(rooms.ROOMS) if options.rooms else options.room:
         if options.ops:
@@ -150,7 +151,7 @@ def earlier() -> dict[str, Any]:
 
 
 def known_reasons() -> dict[str, str]:
-    """Why mutants are equivalent. Raises ValueError for a mutant that does not exist."""
+    """{mutant: why it is equivalent}. Raises ValueError for a mutant that does not exist."""
     names = {mutant.split(": ")[0] for mutant in read_equivalent(EQUIVALENT)}
     return read_equivalent(EQUIVALENT, keys_in(names))
 
@@ -164,7 +165,7 @@ def module_of(file: str | Path) -> ModuleType:
     return importlib.import_module(".".join(["tinyattn.ops", *(part for part in parts if part != "__init__")]))
 
 
-# --- what may notice ----------------------------------------------------------------------------------------
+# --- checks -------------------------------------------------------------------------------------------------
 
 
 def spec_checks() -> Iterator[Check]:
@@ -196,7 +197,7 @@ def test_check(item: pytest.Item) -> Check:
 
 
 def with_checks(use: Callable[[list[Check]], None]) -> None:
-    """Call `use` with all checks, in a process that has imported and collected everything: it can be forked."""
+    """Call `use` with all checks when pytest has collected the tests, so that forked children need not."""
     problems: list[SystemExit] = []
 
     class Collected:
@@ -205,7 +206,7 @@ def with_checks(use: Callable[[list[Check]], None]) -> None:
             try:
                 with threadpool_limits(1):
                     use([*spec_checks(), *map(test_check, session.items)])
-            except SystemExit as problem:  # pytest would go on
+            except SystemExit as problem:  # pytest would swallow it
                 problems.append(problem)
             return True
 
@@ -217,9 +218,9 @@ def with_checks(use: Callable[[list[Check]], None]) -> None:
 
 
 def measured(checks: list[Check], jobs: int) -> list[Check]:
-    """Run every check on the library as it is, and note which lines of the ops it reaches and how long it takes.
+    """Run every check on the unchanged library, and set which lines of the ops it runs and how long it takes.
 
-    For checks and a library that have not changed this is read from the file REACH.
+    The file REACH keeps both for as long as neither the library nor the check's sources change.
     """
     library = hash_of([path for path in OPS.parent.rglob("*.py") if "check" not in path.parts])
     known = json.loads(REACH.read_text()) if REACH.exists() else {}
@@ -244,7 +245,7 @@ def reached(check: Check, tell: Callable[[Any], None]) -> None:
 
     forget()
     traced = coverage.Coverage(data_file=None, include=[f"{OPS}/*"], config_file=False)
-    traced.set_option("run:disable_warnings", ["no-data-collected"])  # of a check that reaches no op
+    traced.set_option("run:disable_warnings", ["no-data-collected"])  # such a check runs no op
     begin = time.process_time()
     traced.start()
     fails = check.fails()
@@ -255,7 +256,7 @@ def reached(check: Check, tell: Callable[[Any], None]) -> None:
 
 
 def forget() -> None:
-    """Empty what the ops remember between calls, so that a call runs the same lines whatever came before."""
+    """Empty the caches of the ops: the lines that a call runs must not depend on earlier calls."""
     shapes._KNOWN_TO_FIT.clear()
     for path in OPS.rglob("[a-z]*.py"):
         for thing in vars(module_of(path)).values():
@@ -266,12 +267,12 @@ def forget() -> None:
 # --- one mutant ---------------------------------------------------------------------------------------------
 
 
-Job = Callable[[Callable[[Any], None]], None]  # it gets a function that sends a message to the parent
-_jobs: list[Job] = []  # a fork inherits what cannot be pickled
+Job = Callable[[Callable[[Any], None]], None]  # its argument is a function that sends a message to the parent
+_jobs: list[Job] = []  # a global, which forked children inherit: jobs cannot be pickled
 
 
 def each_in_a_child(jobs: list[Job], processes: int, unit: str) -> Iterator[dict[str, Any]]:
-    """The last message of each job, in order; with {"signal": number} where a signal ended it."""
+    """The last message of each job, in order, with {"signal": number} added if a signal ended the job."""
     _jobs[:] = jobs
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         yield from tqdm(pool.imap(in_child, range(len(jobs))), total=len(jobs), unit=unit)
@@ -306,12 +307,12 @@ def _write(to: int, x: Any) -> None:
 
 
 def tried(mutant: Mutant, checks: list[Check], tell: Callable[[Any], None]) -> None:
-    """Runs in a child: become the mutant, and tell the check that kills it, or None."""
+    """In a child: apply the mutant, run the checks, and send the name of the check that kills it, or None."""
     tell({"by": "import"})
     become(module_of(mutant.file), mutant.code())
     forget()
     for check in checks:
-        tell({"by": check.name})  # where the child does not come back
+        tell({"by": check.name})  # before the check, which may end the process
         signal.setitimer(signal.ITIMER_PROF, PATIENCE + 10 * check.seconds)
         if check.fails():
             return
@@ -319,15 +320,15 @@ def tried(mutant: Mutant, checks: list[Check], tell: Callable[[Any], None]) -> N
 
 
 def verdict(row: dict[str, Any]) -> str | None:
-    """The check that has killed it, and how if not by failing; None for a survivor."""
+    """The check that killed the mutant, with a note if it hung or crashed; None for a survivor."""
     how = {signal.SIGPROF: " (does not end)"}.get(row.get("signal", 0), " (the process dies)")
     return row["by"] and row["by"] + (how if "signal" in row else "")
 
 
 def concerned(mutant: Mutant, checks: list[Check]) -> list[Check]:
-    """The checks that reach it, up to BUDGET seconds: the properties of its op, then those that reach little else.
+    """The checks that run the mutant's lines, up to BUDGET seconds: its op's properties, then the most specific ones.
 
-    A change that only a long test far away would notice needs a test of its own.
+    A survivor that only a check beyond the budget would kill needs a test of its own.
     """
     lines, mine = set(mutant.lines), f"spec {op_of(mutant)}:"
     found = [check for check in checks if not lines.isdisjoint(check.reach.get(mutant.file, ()))]

@@ -1,4 +1,4 @@
-"""What is known of mutants: what earlier runs have found, which are equivalent and why, and the page."""
+"""Results of earlier mutation runs, the reasons why mutants are equivalent, and the page of both."""
 
 import ast
 import hashlib
@@ -15,8 +15,8 @@ from benchmarks.mutation import Mutant, mutants_of
 EQUIVALENT = Path(__file__).parent / "mutants_equivalent.toml"
 PACKAGE = Path(tinyattn.__file__).parent
 OPS = PACKAGE / "ops"
-NOT_REACHED = ""  # in the place of a killer: it survives, and no test runs its line
-ENOUGH = 0.9  # of a room's mutants that are not equivalent
+NOT_REACHED = ""  # in place of the killer: the mutant survives because no test runs its line
+ENOUGH = 0.9  # share of a room's mutants to be killed, not counting equivalent ones
 
 
 def key(mutant: Mutant) -> str:
@@ -24,7 +24,7 @@ def key(mutant: Mutant) -> str:
 
 
 def name_of(file: str | Path) -> str:
-    """A file as the results name it: gelu.py and positions/rotary.py of the ops, layers/norm.py of the package."""
+    """A file's name in the results, relative to ops/ or else to the package, e.g. gelu.py or layers/norm.py."""
     path = Path(file)
     within = next((folder for folder in (OPS, PACKAGE) if path.is_relative_to(folder)), path.parent)
     return path.relative_to(within).as_posix()
@@ -36,7 +36,7 @@ def path_of(name: str) -> Path:
 
 @cache
 def _owners(file: str) -> dict[str, str]:
-    """The op that each name at the top of a file belongs to: a helper to the first op that needs it."""
+    """{top-level name of a file: its op}; a helper belongs to the first op that uses it."""
     needs = {}
     for node in ast.parse(Path(file).read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -61,13 +61,13 @@ def hash_of(paths: Iterable[Path]) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(paths))).hexdigest()[:12]
 
 
-@cache  # what they were when the run began
+@cache  # the hash at the beginning of the run
 def hash_of_checks() -> str:
     return hash_of([*PACKAGE.glob("check/**/*.py"), *(ROOT / "tests").rglob("*.py")])
 
 
 def by_file(every: dict[str, list[Mutant]], found: dict[str, Any]) -> dict[str, Any]:
-    """For the results file: every mutant that was tried, and what has killed it."""
+    """The entries of the results file: every mutant that was tried, and the check that killed it."""
     checks = hash_of_checks()
     return {
         name: {
@@ -83,7 +83,7 @@ def by_file(every: dict[str, list[Mutant]], found: dict[str, Any]) -> dict[str, 
 
 
 def by_line(found: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Mutants and their killers by the line that is changed: "f: a -> b in line" is {line: {"f: a -> b": killer}}."""
+    """Group killers by the changed line: "f: a -> b in line" becomes {line: {"f: a -> b": killer}}."""
     lines: dict[str, dict[str, str]] = {}
     for name, killer in found.items():
         change, _, line = name.partition(" in ")
@@ -92,7 +92,7 @@ def by_line(found: dict[str, str]) -> dict[str, dict[str, str]]:
 
 
 def by_name(lines: dict[str, dict[str, str]]) -> dict[str, str]:
-    """`by_line` undone."""
+    """The inverse of `by_line`."""
     return {f"{change} in {line}" if line else change: by for line, of in lines.items() for change, by in of.items()}
 
 
@@ -102,8 +102,9 @@ def by_op(mutants: list[Mutant]) -> list[tuple[str, list[Mutant]]]:
 
 
 def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons: dict[str, str]) -> dict[str, Any]:
-    """What earlier runs have found for unchanged sources; for survivors that are not equivalent, if no check has
-    changed since.
+    """{mutant: killer} of earlier runs, for unchanged sources.
+
+    A survivor that is not equivalent is left out if a check has changed since, because it has to be tried again.
     """
     found, checks = {}, hash_of_checks()
     for name, row in result.get("files", {}).items():
@@ -118,7 +119,7 @@ def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons:
 
 
 def read_equivalent(path: Path, names: set[str] | None = None) -> dict[str, str]:
-    """Why mutants are equivalent, by their keys. Raises ValueError for a line not of `names`, or one named before."""
+    """{key of a mutant: why it is equivalent}. Raises ValueError for a key that is not in `names`, or is repeated."""
     reasons: dict[str, str] = {}
     for entry in tomllib.loads(path.read_text()).get("equivalent", []):
         for line in filter(None, map(str.strip, entry["mutants"].splitlines())):
@@ -137,7 +138,7 @@ def keys_in(names: Iterable[str]) -> set[str]:
 
 
 def rows_of(result: dict[str, Any], reasons: dict[str, str]) -> list[dict[str, Any]]:
-    """For each op: how many mutants, what has killed how many, and which are equivalent, survive or are refuted."""
+    """For each op: numbers of mutants and of killed ones; lists of equivalent ones, survivors and refuted reasons."""
     rows = []
     for name, of_file in result["files"].items():
         for op, lines in of_file["killed by"].items():
@@ -196,7 +197,7 @@ def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
 
 
 def counts_of(room: dict[str, Any], reasons: dict[str, str]) -> dict[str, Any]:
-    """What has become of a room's sample."""
+    """Counts and lists of a room's sample, by outcome."""
     rows = rows_of(room, reasons)
     lists = {k: [m for row in rows for m in row[k]] for k in ("equivalent", "survive", "refuted", "not reached")}
     sampled = sum(row["mutants"] for row in rows)
@@ -206,7 +207,7 @@ def counts_of(room: dict[str, Any], reasons: dict[str, str]) -> dict[str, Any]:
 
 
 def rooms_part(rooms: dict[str, Any]) -> list[str]:
-    """Of each room as it was measured: its reasons name lines that may have moved since."""
+    """The rooms' part of the page, with the reasons of the time of measuring: source lines may have changed since."""
     if not rooms:
         return []
     counts = {name: counts_of(room, room["because"]) for name, room in rooms.items()}

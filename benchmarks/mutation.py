@@ -1,7 +1,8 @@
-"""Mutants by rule: a source file with one thing changed, and how a module that is loaded becomes its mutant.
+"""Makes mutants: a mutant is a source file with one change. `become` turns a loaded module into its mutant.
 
-mutmut and cosmic-ray change any Python, an operator class for each kind of change; here one table changes what array
-code gets wrong (terms, transposes, guards, in-place steps), and functions take new code where they stand, in a fork.
+mutmut and cosmic-ray mutate any Python code, with a class for each kind of change. Here one table lists the typical
+errors of array code (terms, transposes, guards, in-place steps), and a forked process replaces the code of functions
+that are loaded already.
 """
 
 import ast
@@ -16,8 +17,8 @@ from typing import Any
 from tinyattn.check.formula import text_of
 from tinyattn.check.rules import filled, fits, parsed
 
-# What each expression or statement becomes, one change at a time. Single letters stand for any expression.
-# Numbers, truth values, conditions, `and` and `or` follow below.
+# {pattern: its replacements}. Single letters match any expression. Each replacement is one mutant.
+# The functions below change numbers, truth values, conditions, `and` and `or`.
 RULES = {
     "a + b": ("a - b", "a", "b"),
     "a - b": ("a + b", "a", "-b"),
@@ -67,7 +68,7 @@ RULES = {
 
 
 def _number(node: ast.AST) -> Iterator[ast.AST]:
-    """0 becomes 1, 1 becomes 0 and 2, another whole number the next one, a fraction its double; True becomes False."""
+    """0 -> 1; 1 -> 0 and 2; another integer n -> n + 1; another float x -> 2x; True <-> False."""
     if _is_negative_number(node):
         for changed in _number(node.operand):
             yield ast.UnaryOp(ast.USub(), changed) if changed.value else changed
@@ -84,7 +85,7 @@ def _is_negative_number(node: Any) -> bool:
 
 
 def _condition(node: ast.AST) -> Iterator[ast.AST]:
-    """A condition that is no comparison is negated: `if causal` becomes `if not causal`, `while` likewise."""
+    """Negate a condition other than a comparison: `if causal` becomes `if not causal`; the same for `while`."""
     if isinstance(node, ast.If | ast.While) and isinstance(node.test, ast.Name | ast.Attribute | ast.Call):
         changed = copy.copy(node)
         changed.test = ast.UnaryOp(ast.Not(), node.test)
@@ -92,7 +93,7 @@ def _condition(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _connected(node: ast.AST) -> Iterator[ast.AST]:
-    """`and` becomes `or`, `or` becomes `and`, and each part is dropped."""
+    """Exchange `and` and `or`; drop each operand."""
     if isinstance(node, ast.BoolOp):
         yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
         for i in range(len(node.values)):
@@ -101,7 +102,7 @@ def _connected(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _effect(node: ast.AST) -> Iterator[ast.AST]:
-    """A call for its effect, and a write into a part of an array, are dropped."""
+    """Drop a call whose result is unused, or an assignment to a part of an array."""
     called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     if called or (isinstance(node, ast.Assign) and all(isinstance(t, ast.Subscript) for t in node.targets)):
         yield ast.Pass()
@@ -113,7 +114,7 @@ def _by_table(node: ast.AST) -> Iterator[ast.AST]:
         if fits(pattern, node, found):
             for change in changes:
                 yield filled(copy.deepcopy(change), found)
-    if isinstance(node, ast.Compare) and len(node.ops) > 1:  # a < b < c: each sign by itself
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:  # a < b < c: one comparison at a time
         for i, sign in enumerate(node.ops):
             for pattern, changes in _PATTERNS[ast.Compare]:
                 if type(pattern.ops[0]) is type(sign):
@@ -124,20 +125,20 @@ def _by_table(node: ast.AST) -> Iterator[ast.AST]:
 KINDS = (_by_table, _number, _condition, _connected, _effect)
 
 
-_PATTERNS: dict[type, list[tuple[Any, list[Any]]]] = {}  # by the type of node that they fit
+_PATTERNS: dict[type, list[tuple[Any, list[Any]]]] = {}  # by the node type of the pattern
 for _pattern, _changes in RULES.items():
     _PATTERNS.setdefault(type(parsed(_pattern)), []).append((parsed(_pattern), [parsed(c) for c in _changes]))
 
 
 @dataclass
 class Mutant:
-    """One change. `name` says which, for people and for files; `lines` are those of the statement that has it."""
+    """One change of a file. `name` describes it and identifies it in results; a check that runs `lines` may kill it."""
 
     file: str
-    function: str  # with the class before it; at the top of a file the name that is assigned to
+    function: str  # qualified by its class; for an assignment at the top of a file, the assigned name
     name: str
     lines: range
-    slot: tuple[ast.AST, str, int | None] = field(repr=False)  # the parent, its field, the place in a list
+    slot: tuple[ast.AST, str, int | None] = field(repr=False)  # the parent node, its field, the index in a list
     new: ast.AST = field(repr=False)
     tree: ast.Module = field(repr=False)
 
@@ -155,26 +156,26 @@ class Mutant:
         return (getattr(parent, name) if i is None else getattr(parent, name)[i]).lineno
 
     def source(self, text: str) -> str:
-        """The changed file; all else, comments and lines too, is as in `text`."""
+        """The changed file's text. The rest of `text` stays as it is, comments and line numbers included."""
         parent, name, i = self.slot
         old, new = getattr(parent, name) if i is None else getattr(parent, name)[i], self.new
-        if isinstance(old, ast.If | ast.While):  # the test alone has changed
+        if isinstance(old, ast.If | ast.While):  # only the condition has changed
             old, new = old.test, new.test
         changed = ast.unparse(new) if isinstance(new, ast.stmt) else f"({ast.unparse(new)})"
-        lines = text.encode().splitlines(keepends=True)  # columns are counted in bytes
+        lines = text.encode().splitlines(keepends=True)  # ast counts columns in bytes
         begin, end = lines[old.lineno - 1][: old.col_offset], lines[old.end_lineno - 1][old.end_col_offset :]
         lines[old.lineno - 1 : old.end_lineno] = [begin, changed.encode(), end]
         return b"".join(lines).decode()
 
 
 def mutants_of(source: str, file: str) -> list[Mutant]:
-    """All mutants of a file's source, in the order of its lines. Signatures' types, texts and errors are left alone."""
+    """All mutants of a file's source, in the order of its lines. Types, docstrings, f-strings, raises stay."""
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     called = {id(inner) for function in functions for inner in ast.walk(function)}
     found: list[Mutant] = []
     names: Counter[str] = Counter()
-    known = cache(_text)  # a statement's is asked for at each node in it
+    known = cache(_text)  # the statement's text is needed at each of its nodes
     for slot, node, function, statement in _sites(tree, "", tree):
         old, line = known(node), known(statement)
         seen = {old}
@@ -187,13 +188,13 @@ def mutants_of(source: str, file: str) -> list[Mutant]:
                 name = f"{function}: {old} -> {text}" + (f" in {_short(line)}" if line != old else "")
                 names[name] += 1
                 name += f" ({names[name]})" if names[name] > 1 else ""
-                new = ast.copy_location(copy.copy(new), node)  # it may be a part of `node`, which keeps its place
+                new = ast.copy_location(copy.copy(new), node)  # copied: it may be a part of `node`
                 found.append(Mutant(file, function, name, _lines(statement, tree, called), slot, new, tree))
     return found
 
 
 def _sites(node: ast.AST, function: str, statement: ast.AST) -> Iterator[tuple[Any, ast.AST, str, ast.AST]]:
-    """Everything below `node` that a rule may change: its slot, itself, the function and the statement it is in."""
+    """(slot, node, function, statement) of every node below `node` that a rule may change."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
@@ -221,8 +222,10 @@ def _left_alone(node: ast.AST) -> bool:
 
 
 def _lines(statement: Any, tree: ast.Module, called: set[int]) -> range:
-    """The lines of which one runs where the change matters: the statement's or its head's; for a default all of the
-    function; for what is computed when the file is imported all lines. `called` are the ids of nodes within functions.
+    """The lines of a mutant: a check that runs none of them cannot kill it.
+
+    They are the lines of the statement (of its head only, if it has a body); of the whole function for a default; and
+    of the whole file for code that runs on import. `called` has the ids of all nodes in functions.
     """
     if id(statement) not in called:
         return range(1, tree.body[-1].end_lineno + 1)
@@ -231,7 +234,7 @@ def _lines(statement: Any, tree: ast.Module, called: set[int]) -> range:
 
 
 def _text(node: ast.AST) -> str:
-    """The source of an expression or a statement on one line; of a statement with a body its head."""
+    """The source of an expression or statement on one line; only the head of a statement with a body."""
     if isinstance(node, ast.FunctionDef):
         return f"def {node.name}"
     return text_of(node)
@@ -242,7 +245,7 @@ def _short(line: str, length: int = 100) -> str:
 
 
 def _put(slot: tuple[ast.AST, str, int | None], node: ast.AST) -> ast.AST:
-    """Put a node into its parent. -> what was there."""
+    """Put a node into its parent. -> the node that was there before."""
     parent, name, i = slot
     if i is None:
         before = getattr(parent, name)
@@ -254,10 +257,10 @@ def _put(slot: tuple[ast.AST, str, int | None], node: ast.AST) -> ast.AST:
 
 
 def become(module: types.ModuleType, code: types.CodeType) -> None:
-    """Make a loaded module what `code` would have made it, for all who have imported anything from it already.
+    """Change a loaded module to what `code` defines. Modules that have imported its functions see the change too.
 
-    Functions, methods and properties stay the objects that they are and take the new code and defaults; numbers and
-    texts at the top of the module are assigned.
+    Functions, methods and properties keep their identity and get the new code and defaults; numbers and strings at the
+    top of the module are assigned anew.
     """
     fresh = {"__name__": module.__name__, "__package__": module.__package__, "__file__": module.__file__}
     exec(code, fresh)

@@ -1,4 +1,4 @@
-"""A part of benchmarks/inference.py: one more token of a text, one more item of a history, with and without a cache."""
+"""The part `one-more` of benchmarks/inference.py: one more token or item, with and without a cache."""
 
 import importlib.util
 import tempfile
@@ -41,7 +41,7 @@ CASES: dict[str, tuple[Any, int]] = {
         for n in (50, 200)
     },
 }
-GOAL = {"must": 2, "moonshot": 4}  # of one more item: times as fast as PyTorch with its cache
+GOAL = {"must": 2, "moonshot": 4}  # how many times as fast as PyTorch with its cache, for one more item
 
 
 def numbers_of(network: Any, n: int) -> list[int]:
@@ -69,18 +69,18 @@ def measure(names: list[str], rounds: int, cases: dict[str, tuple[Any, int]]) ->
 
 
 def kept(network: Any, n: int) -> int:
-    """Bytes that are kept of n tokens or items."""
+    """Bytes of the cache after n tokens or items."""
     p, ids = shaken(network), np.array([numbers_of(network, n)])
     return nbytes(network.extend(p, ids)[1])
 
 
 def times(row: dict[str, Any], name: str) -> np.ndarray:
-    """The contender's time over tinyattn's, round by round."""
+    """The contender's time / tinyattn's, for every round."""
     return np.divide(row[name]["seconds"], row["tinyattn"]["seconds"])
 
 
 def part(found: dict[str, Any]) -> str:
-    """The part of the page, from the results alone."""
+    """This part of the Markdown page, from its results alone."""
     machine = found["machine"]
     of = sorted({row[name]["about"]["torch"] for row in found["cases"].values() for name in row if "torch" in name})
     made = (
@@ -92,7 +92,7 @@ def part(found: dict[str, Any]) -> str:
 
 
 def summary(found: dict[str, Any]) -> str:
-    """What docs/speed.md quotes: the table and the goal."""
+    """The table and the goal, for docs/speed.md."""
     lines = ["| ms | " + " | ".join(HEADS.values()) + " | kept, kB |", "|---|" + "---|" * (1 + len(HEADS))]
     for case, row in found["cases"].items():
         cells = []
@@ -109,7 +109,7 @@ def summary(found: dict[str, Any]) -> str:
 
 
 def verdict(found: dict[str, Any]) -> str:
-    """The goal and what was reached: the worst of the histories."""
+    """The goal and the result for the worst of the histories."""
     levels = ", ".join(f"{name} {least}" for name, least in GOAL.items())
     goal = f"Goal, of one more item, times as fast as PyTorch with its cache: {levels}."
     items = {case: row for case, row in found["cases"].items() if case.startswith("item") and "torch" in row}

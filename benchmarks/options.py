@@ -1,4 +1,4 @@
-"""Every option of every model, for docs/options.md: what `tinyattn train --model NAME --help` says, in one place.
+"""Writes the tables of docs/options.md: every option of every model, as in `tinyattn train --model NAME --help`.
 
     python benchmarks/options.py
 
@@ -19,12 +19,12 @@ PAGE = ROOT / "docs" / "options.md"
 
 
 def table(group: str) -> list[str]:
-    """A line for each option and what it means: models may give the same name to another thing, or another default."""
+    """A line for each option and meaning: an option's meaning and default may differ between models."""
     rows: dict[tuple[str, str], dict[str, list[str]]] = {}
     for name, model in MODELS.items():
         for declared in options_of(model):
             if declared.option.group == group:
-                default = "" if declared.default is None else f"`{as_text(declared.default)}`: "    # help says which
+                default = "" if declared.default is None else f"`{as_text(declared.default)}`: "    # the help has it
                 rows.setdefault(flag_and_help(declared), {}).setdefault(default, []).append(name)
     lines = ["| option | what it is | default, and models |", "|---|---|---|"]
     flags = list(dict.fromkeys(flag for flag, _ in rows))
@@ -35,7 +35,7 @@ def table(group: str) -> list[str]:
 
 
 def flag_and_help(declared: Declared) -> tuple[str, str]:
-    """The flag, and its help with the choices that there are."""
+    """The flag, and its help with the choices."""
     flag, option = declared.flag, declared.option
     if declared.type is bool:
         return f"`{flag}`, `--no-{flag[2:]}`", option.help

@@ -4,8 +4,8 @@
     python benchmarks/order_and_cost.py --data DIR --seconds    times a training step of all rows, side by side
 
 DIR holds ml-1m.txt.gz, one `user item` a line (the form of SASRec's authors). The data is not part of this project.
-The grid was written down before the first run: 60 epochs each, one seed, and three seeds of full attention with learned
-positions, so that a difference can be compared with one between seeds.
+The grid was fixed before the first run: 60 epochs and one seed for each row, but three seeds for full attention with
+learned positions. So a difference between rows can be compared with the differences between seeds.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def row(title: str, seeds: int = 1, **arguments: Any) -> Configuration:
 
 
 def seconds(result: dict[str, Any], key: str) -> str:
-    """Seconds of an epoch, and their ratio to the first row's: medians over rounds."""
+    """Seconds of an epoch, and the ratio to the first row's (medians over rounds)."""
     steps = result.get("seconds", {}).get("steps", {})
     if key not in steps:
         return ""
@@ -82,7 +82,7 @@ embeddings that begin far smaller; Kang & McAuley (2018, section III.A) found fi
 
 
 def measure(data: Path, rounds: int) -> None:
-    """Seconds of a training step of every row: all train on the same batches, in turn, each in processes of its own."""
+    """Time a training step of every row. Rows train in turn on the same batches, each in processes of its own."""
     result = json.loads(TABLE.result.read_text())
     with ExitStack() as stack:
         start = {}
@@ -112,7 +112,7 @@ if __name__ == "__main__":
         parser = argparse.ArgumentParser(description="Seconds of a training step of each row, beside one another.")
         parser.add_argument("--seconds", action="store_true", required=True)
         parser.add_argument("--data", required=True, type=Path, metavar="DIR", help=f"folder of {TABLE.file}")
-        parser.add_argument("--rounds", type=int, default=ROUNDS, help="(default: %(default)s)")
+        parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds (default: %(default)s)")
         options = parser.parse_args()
         measure(options.data, options.rounds)
     else:

@@ -1,12 +1,12 @@
-"""The pages and pictures of benchmarks, made again from their results: nothing is measured.
+"""Makes the pages and pictures of benchmarks again from their results, without measuring.
 
     python benchmarks/pages.py               all of them
-    python benchmarks/pages.py ladder zoo    those of these benchmarks
-    python benchmarks/pages.py --age         how old each is: commits, dates, makes of processor
+    python benchmarks/pages.py ladder zoo    the pages of these benchmarks
+    python benchmarks/pages.py --age         how old each page is: commits, dates, CPU models
 
-For when the words of a page have changed, or the way a picture is drawn. `tinyattn reproduce NAME --page` does it for
-experiments. --age also counts the commits that touched the code of MEASURED after a page's oldest commit, in a checkout
-with the whole history.
+Run it when a page's text or a picture's style has changed. `tinyattn reproduce NAME --page` does the same for
+experiments. In a checkout with the whole history, --age also counts the commits that changed the measured code
+(MEASURED) after the oldest commit of a page's results.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from benchmarks.machine import RESULTS, ROOT, write_pages, write_pictures
 
 SCRIPTS = [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py")) if "\ndef pages()" in path.read_text()]
 
-STEP = ("ops", "layers", "fast", "training", "backend.py", "forms.py")    # of the package: what a step of training runs
+STEP = ("ops", "layers", "fast", "training", "backend.py", "forms.py")    # in tinyattn/: the code of a training step
 RUN = (*STEP, "models", "data", "evaluation")
 MEASURED = {
     **dict.fromkeys(("checking", "zoo", "wild", "wild_before", "what_changed", "gpu_bugs", "against"), ("check",)),
@@ -39,7 +39,7 @@ MEASURED = {
 
 
 def results() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Each page's name, and the machines of all its runs."""
+    """Each page's name, and the machine descriptions of all its runs."""
     for path in sorted(RESULTS.glob("*.json")):
         yield path.stem, list(machines_in(json.loads(path.read_text())))
     for folder in sorted((RESULTS / "reproduce").iterdir()):
@@ -48,7 +48,7 @@ def results() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def machines_in(result: Any) -> Iterator[dict[str, Any]]:
-    """All that says what was measured where, however deep it stands."""
+    """The machine descriptions in a result, at any depth."""
     if isinstance(result, dict) and {"cpu", "date"} <= result.keys():
         yield result
     elif isinstance(result, dict | list):
@@ -57,7 +57,10 @@ def machines_in(result: Any) -> Iterator[dict[str, Any]]:
 
 
 def age(name: str, machines: list[dict[str, Any]], since: Callable[[str, tuple[str, ...]], int | None]) -> list[str]:
-    """Name, commits that touched the code since (of the oldest), dates, makes, commits; "?" for what is not known."""
+    """A row: name, number of commits that changed the code since the oldest result, dates, CPU models, commits.
+
+    The number is "?" if git knows none of the commits, and ends with "+" if it does not know all of them.
+    """
     commits = list(dict.fromkeys(m.get("commit") or "unknown" for m in sorted(machines, key=lambda m: m["date"])))
     code = tuple(f"tinyattn/{part}" for part in MEASURED.get(name, RUN))
     counts = [since(commit.removesuffix("+"), code) for commit in commits if commit != "unknown"]
@@ -70,7 +73,7 @@ def age(name: str, machines: list[dict[str, Any]], since: Callable[[str, tuple[s
 
 
 def commits_since(commit: str, code: tuple[str, ...]) -> int | None:
-    """How many commits touched these paths after this one; None where git does not know it."""
+    """How many commits after this one changed these paths; None if git does not know this one."""
     command = ["git", "rev-list", "--count", f"{commit}..HEAD", "--", *code]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     return None if answer.returncode else int(answer.stdout)
@@ -86,7 +89,7 @@ def print_ages() -> None:
 
 
 def pages_of(script: str) -> dict[Path, str]:
-    """What the script's `pages()` gives: the text of each page, or of its part of one."""
+    """The result of the script's `pages()`: {page: its text, or the text of the script's part}."""
     module: Any = importlib.import_module(f"benchmarks.{script}")
     made: dict[Path, str] = module.pages()
     return made
@@ -95,7 +98,7 @@ def pages_of(script: str) -> dict[Path, str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCRIPTS)}")
-    parser.add_argument("--age", action="store_true", help="print how old each page is, and make none")
+    parser.add_argument("--age", action="store_true", help="print how old each page is; make no page")
     options = parser.parse_args()
     names = options.names or SCRIPTS
     if unknown := set(names) - set(SCRIPTS):
@@ -105,6 +108,6 @@ if __name__ == "__main__":
     elif len(names) == 1:
         write_pages(names[0], pages_of(names[0]))
         write_pictures(getattr(importlib.import_module(f"benchmarks.{names[0]}"), "pictures", dict)())
-    else:                                    # each alone: what one of them imports may show on another's page
+    else:                                # each in a process of its own: a script's imports may change another's page
         for name in names:
             subprocess.run([sys.executable, __file__, name], check=True)

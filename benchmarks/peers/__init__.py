@@ -1,16 +1,16 @@
 """The contenders of benchmarks/training_step.py, each written as an expert of its library would write it.
 
-A contender is made of `(network, weights, batches)`, the library's configuration, its initial parameters as a tree of
-float32, and its right-padded batches. It offers `step(i)`, one training step on batch i; `finish()`, which returns when
-all work is done; `gradients()`, loss and gradients of batch 0 under the library's names and in its
-shapes; and `about`, what a reader of its times should know. `python -m benchmarks.peers.child` runs one of them.
+A contender's constructor takes `(network, weights, batches)`: the library's configuration, its initial parameters as a
+tree of float32, and its right-padded batches. A contender has `step(i)`, one training step on batch i; `finish()`,
+which returns when all work is done; `gradients()`, the loss and gradients of batch 0 in the library's names and
+shapes; and `about`, facts that the reader of its times needs. `python -m benchmarks.peers.child` runs a contender.
 """
 
 import importlib
 import importlib.util
 from typing import Any
 
-# name: (the package it needs, file here, what it is called there)
+# name: (the package it needs, its file in this folder, its class)
 CONTENDERS = {
     "tinyattn": ("numpy", "ours", "TinyAttn"),
     "torch-mha": ("torch", "torch_models", "MultiHead"),
@@ -20,7 +20,7 @@ CONTENDERS = {
     "jax": ("jax", "jax_model", "Jax"),
 }
 THREADS = 2
-BEST = 10  # items of an answer
+BEST = 10  # items in an answer
 ADAM = {"lr": 1e-3, "betas": (0.9, 0.98), "eps": 1e-8}
 
 
@@ -29,6 +29,6 @@ def installed(name: str) -> bool:
 
 
 def load(name: str) -> Any:
-    """The contender's class; this imports what it needs."""
+    """Import the contender's class."""
     _, file, what = CONTENDERS[name]
     return getattr(importlib.import_module(f"benchmarks.peers.{file}"), what)
