@@ -298,7 +298,7 @@ def ways() -> list[Way]:
 
 
 def operations(way: Way, n: int, dim: int, nearest: bool, at: Any) -> int:
-    """Operations of one layer from inputs `at` to the last output, on the shortest (`nearest`) or the longest path."""
+    """Operations of one layer from inputs `at` to the last output: the shortest path if `nearest`, else the longest."""
     mixer = way.at(0)
     p = mixer.init(np.random.default_rng(0), dim)
     with distances(nearest), readable():

@@ -110,7 +110,7 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repos", type=Path, metavar="DIR", help="the folder of the checkouts, OWNER__NAME each")
-    parser.add_argument("--only", nargs="*", metavar="WORD", help="run only these repositories, files, objects or kinds")
+    parser.add_argument("--only", nargs="*", metavar="WORD", help="repositories, files, objects or kinds to run")
     parser.add_argument("--out", type=Path, default=RESULT, metavar="FILE", help="the results file")
     parser.add_argument("--examples", type=int, default=50, help="cases per property")
     parser.add_argument("--jobs", type=int, default=2, help="cases at once, each in a process of its own")

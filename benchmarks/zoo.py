@@ -128,7 +128,7 @@ def pairs(count: int = 40) -> dict[str, dict[str, int]]:
 
 
 def _failed(op: Subject, spec: Any, examples: int, all_of_them: bool) -> list[str]:
-    """The properties that fail: all of them if `all_of_them`, to serve as a fingerprint, else the first alone."""
+    """The properties that fail: all of them if `all_of_them` (they may serve as a fingerprint), else only the first."""
     failed = []
     for prop in properties_of(spec):
         if prop.once and op.lacks:
@@ -161,7 +161,7 @@ def _named(spec: str, planted: dict[str, Any]) -> dict[str, Any]:
 def sound(examples: int) -> dict[str, Any]:
     """The library's own implementation of every spec, and three variants of each: nothing may fail.
 
-    Cases come from seeds instead of hypothesis, which takes longer to draw so many than the checks take.
+    Cases come from seeds instead of hypothesis, because hypothesis would take longer than the checks themselves.
     """
     accused, tries, count = [], 0, 0
     for name in tqdm(ZOO, unit="kind"):

@@ -24,7 +24,7 @@ FusedAttention = with_autograd(fused_attention)
 
 
 def averaged(q, k, v):
-    """The weights, averaged over the only head, times the values."""
+    """The weights, averaged over heads (there is one), times the values."""
     four = (x.reshape(-1, x.shape[-2], 1, x.shape[-1]) for x in (q, k, v))
     _, weights = scaled_dot_product_gqa(*four, need_weights=True, average_attn_weights=True)
     return torch.matmul(weights, v.reshape(-1, *v.shape[-2:])).reshape(*q.shape[:-1], v.shape[-1])

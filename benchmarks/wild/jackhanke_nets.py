@@ -26,7 +26,7 @@ class Relu:
 
 
 class Adam:
-    """The only layer with weights is layer 2 of a network: the first two entries of the lists are empty."""
+    """The only layer with weights is layer 2 of a network; the first two entries of the lists are no layers."""
 
     def adam(self, vector, gradient, moments, step, *, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
         nothing, m, v = np.zeros(1, vector.dtype), *moments

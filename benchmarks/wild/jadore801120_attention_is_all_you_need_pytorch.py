@@ -1,4 +1,4 @@
-"""jadore801120/attention-is-all-you-need-pytorch: attention, the block, the loss and the decoder, in evaluation."""
+"""jadore801120/attention-is-all-you-need-pytorch: attention, a block, the loss and the decoder, evaluated."""
 
 import torch
 from checkout import array, checkout, importable, stand_in, with_autograd

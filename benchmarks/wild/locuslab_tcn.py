@@ -16,7 +16,7 @@ class CausalModel:
     def __init__(self):
         torch.manual_seed(0)
         self.model = tcn.TemporalConvNet(8, [16, 16, 8], kernel_size=3, dropout=0.0).double()
-        for parameter in self.model.parameters():  # the repository draws weights near 0.01, too small to test
+        for parameter in self.model.parameters():  # instead of the repository's 0.01
             torch.nn.init.normal_(parameter, std=0.3)
 
     @torch.no_grad()

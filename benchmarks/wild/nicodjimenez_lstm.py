@@ -35,7 +35,7 @@ class Lstm:
         return np.reshape(dx, x.shape), dW[: len(W)], dW[len(W) :], db
 
     def back(self, net, dh, width):
-        """From the last node to the first. The gradient of x, which theirs drops, comes from the biases'."""
+        """-> dx, node by node from the last. The repository does not keep dx; it follows from the biases' gradients."""
         after_h, after_s, dx = np.zeros(dh.shape[-1]), np.zeros(dh.shape[-1]), []
         for node, d in zip(net.lstm_node_list[::-1], dh[::-1], strict=True):
             before = {name: getattr(self.params, f"b{name}_diff").copy() for name in "ifog"}

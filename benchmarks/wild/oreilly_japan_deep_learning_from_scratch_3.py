@@ -129,7 +129,7 @@ class Rnn:
         return over_time(layer, x)[1]
 
     def recurrent(self, layer, U):
-        """U, resized to the layer's matrix, which has the wrong shape if states and tokens differ in width."""
+        """U, resized to the matrix that the layer makes: a wrong shape if states and tokens differ in width."""
         return U if layer.h2h.W.data.shape == U.shape else np.resize(U, layer.h2h.W.data.shape)
 
 

@@ -225,7 +225,7 @@ def measure_cached_model(implementation: Any) -> dict[str, float | str]:
 
 
 def measure_padding_invariance(implementation: Any) -> dict[str, float | str]:
-    """How far outputs of real tokens move if the padding changes, or is left out. Inputs are vectors of width 8."""
+    """How far the outputs of real tokens move if padding changes or is left out. Inputs are vectors of width 8."""
     rng, found = np.random.default_rng(0), {}
     by_length = "lengths" in inspect.signature(implementation.forward).parameters
 
@@ -630,7 +630,7 @@ def draw_bpr(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
 def draw_bpr_max(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
     """In some draws the negatives are far below or far above the target.
 
-    Then the loss has no regularisation: a term near 800² would drown the central differences in rounding.
+    Then the loss has no regularisation, because the rounding of a term near 800² would spoil central differences.
     """
     positive, negatives = rng.standard_normal((*lead, 3)), rng.standard_normal((*lead, 3, 4))
     far = rng.choice([0.0, 0.0, 800.0, -800.0])

@@ -73,7 +73,7 @@ class BatchNorm:
 
 
 def states(network, x, model):
-    """All states h, (..., n, H). For each token x the network is given token 0 and a model whose row 0 is x W."""
+    """All states h, (..., n, H). For each token x the network gets token 0 and a model whose row 0 is x W."""
     found = []
     for tokens in one_batch(x):
         now = network.initial_state()
