@@ -1,7 +1,7 @@
 """The ten best next items of histories, in one process: `python -m benchmarks.peers.answering NAME FOLDER`.
 
-A contender is made of (network, weights). `answer(histories)` gives, for lists of item numbers, the ten best items
-that are not among them and their scores, (B, 10) each: all that lies between the list and the answer is timed.
+A contender's constructor takes (network, weights). Its `answer(histories)` takes B lists of item numbers and returns
+(items, scores), each (B, 10): the ten best items that are not in the history. The whole call is timed.
 """
 
 import pickle
@@ -17,12 +17,12 @@ from tinyattn.data import Vocabulary
 from tinyattn.models import SASRec, SASRecNetwork
 from tinyattn.tree import tree_map
 
-SECONDS = 0.2  # of calls in a round, about; at least one call, at most
+SECONDS = 0.2  # of calls in a round, about: between 1 and CALLS calls
 CALLS = 200
 
 
 class TinyAttn:
-    """SASRec.recommend, as people call it."""
+    """The public SASRec.recommend."""
 
     def __init__(self, network: SASRecNetwork, weights: Any) -> None:
         self.model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, heads=network.heads,
@@ -36,7 +36,7 @@ class TinyAttn:
 
 
 class Answerer(child.Child):
-    """Takes the words of every contender; a step is one call."""
+    """A child process (child.py) in which a step is one call of `answer`."""
 
     def check(self) -> dict[str, Any]:
         network, weights, _ = self._given()
@@ -64,7 +64,7 @@ class Answerer(child.Child):
 def write(
     folder: Path, network: SASRecNetwork, weights: Any, histories: list[np.ndarray], checked: list[np.ndarray]
 ) -> None:
-    """All that children need; the answers to the histories `checked` are compared with float64's."""
+    """Write the children's inputs, and the answers in float64 to the histories `checked`, for the comparison."""
     scores = reference(network, tree_map(lambda w: w.astype(np.float64), weights), checked)
     scores[:, 0] = -np.inf
     for row, history in zip(scores, checked, strict=True):
@@ -75,7 +75,7 @@ def write(
 
 
 def load(name: str) -> Any:
-    """The contender's class; this imports what it needs."""
+    """Import the contender's class."""
     if name == "tinyattn":
         return TinyAttn
     from benchmarks.peers import torch_answering

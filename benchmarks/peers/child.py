@@ -1,10 +1,14 @@
-"""One contender in a process of its own: `python -m benchmarks.peers.child NAME FOLDER`, reads words, answers JSON.
+"""One contender in a process of its own: `python -m benchmarks.peers.child NAME FOLDER`.
 
-    check       loss and gradients of batch 0 without dropout, compared with the reference: what is farthest off, and
-    how far prepare     make the contender and train two passes over the batches; whatever compiles does so here run
-    train one pass: seconds a step finish      peak memory, thread pools, and what there is to know about the contender
+It reads commands, a word a line, and answers each in JSON:
 
-FOLDER holds what `write` wrote. Every answer says how long the process waited for the word, and its CPU time meanwhile.
+    check       compare the loss and gradients of batch 0 without dropout with the reference: the largest difference
+    prepare     make the contender and train for two passes over the batches, so that compilation is done
+    run         train for one pass: seconds a step
+    finish      peak memory, thread pools, and the contender's `about`
+
+`write` makes the files in FOLDER. Every answer also has the time that the process waited for the command, and the CPU
+time that the process used while it waited.
 """
 
 import json
@@ -27,12 +31,12 @@ from tinyattn.data import Batch
 from tinyattn.models import SASRecNetwork
 
 WARM_UP = 2  # passes
-TOLERANCE = 1e-4  # of a parameter's largest gradient, or of SMALL
-SMALL = 1e-5  # where all gradients of the parameter are smaller
+TOLERANCE = 1e-4  # largest difference allowed, relative to an array's largest entry or SMALL
+SMALL = 1e-5  # replaces the largest entry where that is smaller
 
 
 def write(folder: Path, network: SASRecNetwork, weights: Any, batches: list[Batch], reference: Any) -> None:
-    """`reference` is the loss of batch 0 in float64 and its gradients, {name: array}."""
+    """Write a child's inputs. `reference`: the loss of batch 0 and its gradients {name: array}, in float64."""
     (folder / "given.pickle").write_bytes(pickle.dumps((network, weights, batches)))
     (folder / "reference.pickle").write_bytes(pickle.dumps(reference))
 
@@ -77,7 +81,7 @@ class Child:
             for pool in threadpool_info()
         ]
         peaks = [memory("VmHWM"), *(memory("VmHWM", worker.pid) for worker in multiprocessing.active_children())]
-        own = sum(peaks) - len(peaks) * self.imported  # workers are forked from here: each has the imports too
+        own = sum(peaks) - len(peaks) * self.imported  # forked workers have the imports too
         return {"peak": sum(peaks), "own": own, "pools": pools, "about": self.contender.about}
 
     def _given(self) -> Any:
@@ -86,7 +90,7 @@ class Child:
 
 
 def compare(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Which array is farthest off, relative to its largest entry, and is that near enough?"""
+    """The array with the largest difference relative to its largest entry, and whether it is within TOLERANCE."""
     off = {}
     for name, array in found.items():
         largest = max(float(np.max(np.abs(expected[name]))), SMALL)
@@ -96,7 +100,7 @@ def compare(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> di
 
 
 def memory(what: str, pid: int | str | None = "self") -> float:
-    """In MB: Linux says what a process had; its ru_maxrss counts the parent's memory too, from before exec."""
+    """MB of a process, from /proc, because Linux's ru_maxrss includes the parent's memory before exec."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(what + ":")) * 1024 / 1e6
@@ -105,9 +109,9 @@ def memory(what: str, pid: int | str | None = "self") -> float:
 
 
 def main(load: Callable[[str], Any] = load, kind: type[Child] = Child) -> None:
-    """`load(NAME)` makes contenders, and imports what they need; `kind` is what runs them."""
+    """Serve the commands. `load(NAME)` imports the contender's class; `kind` runs it."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints goes to stderr, so that it is not read as an answer
     child = kind(load(sys.argv[1]), Path(sys.argv[2]))
     wall, used = time.perf_counter(), time.process_time()
     for line in sys.stdin:

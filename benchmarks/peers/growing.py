@@ -1,8 +1,8 @@
 """One more token of a text, or item of a history, in one process: `python -m benchmarks.peers.growing NAME FOLDER`.
 
-A contender is made of (network, weights). `begin(numbers)` reads what there is; `add(number)` reads one more, and gives
-what follows: for a DecoderNetwork the scores of all tokens, for a SASRecNetwork those of the ten best items that are
-not in the history. Only `add` is timed.
+A contender's constructor takes (network, weights). `begin(numbers)` reads the tokens or items so far. `add(number)`
+reads one more and returns scores of the next one: for a DecoderNetwork those of all tokens, for a SASRecNetwork those
+of the ten best items that are not in the history. Only `add` is timed.
 """
 
 import pickle
@@ -19,12 +19,12 @@ from tinyattn.data import Vocabulary
 from tinyattn.models import DecoderNetwork, SASRec, SASRecNetwork
 from tinyattn.tree import tree_map
 
-ADDED = {True: 32, False: 2}  # tokens after each `begin`, with a cache and without: the first ones are slower
-SECONDS = 0.1  # of these tokens in a round, about; at least those of one `begin`
+ADDED = {True: 32, False: 2}  # calls of `add` after a `begin`; with a cache more, because the first calls are slower
+SECONDS = 0.1  # of `add` in a round, about; at least the calls after one `begin`
 
 
 class Text:
-    """Decoder.generate's own loop, without the drawing."""
+    """The loop of Decoder.generate, with a cache and without sampling."""
 
     keeps = True
 
@@ -42,7 +42,7 @@ class Text:
 
 
 class TextAgain(Text):
-    """The whole text for every token."""
+    """Without a cache: each token takes a forward of the whole text."""
 
     keeps = False
 
@@ -55,7 +55,7 @@ class TextAgain(Text):
 
 
 class History:
-    """`session.add(item).best(10)`."""
+    """`session.add(item).best(10)`, with a cache."""
 
     keeps = True
 
@@ -76,7 +76,7 @@ class History:
 
 
 class HistoryAgain(History):
-    """`model.recommend(history)`."""
+    """`model.recommend(history)`, without a cache."""
 
     keeps = False
 
@@ -89,7 +89,7 @@ class HistoryAgain(History):
 
 
 class Grower(child.Child):
-    """Takes the words of every contender; a step is one `add`."""
+    """A child process (child.py) in which a step is one `add`."""
 
     def check(self) -> dict[str, Any]:
         network, weights, numbers = self._given()
@@ -124,7 +124,7 @@ class Grower(child.Child):
 
 
 def write(folder: Path, network: Any, weights: Any, numbers: list[int]) -> None:
-    """All that children need, and what follows the last of the numbers, in float64."""
+    """Write the children's inputs, and the scores after the last number in float64, for the comparison."""
     p = tree_map(lambda w: w.astype(np.float64), weights)
     if isinstance(network, DecoderNetwork):
         expected = network.forward(p, np.array([numbers]))[0][0, -1]
@@ -137,7 +137,7 @@ def write(folder: Path, network: Any, weights: Any, numbers: list[int]) -> None:
 
 
 def load(name: str) -> Any:
-    """What makes the contender; this imports what it needs."""
+    """A function that makes the contender from (network, weights)."""
     if name.startswith("tinyattn"):
         return {"tinyattn": ours, "tinyattn-again": ours_again}[name]
     from benchmarks.peers import torch_decoder

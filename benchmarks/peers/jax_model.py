@@ -1,7 +1,7 @@
 """SASRec in JAX: loss, gradients and Adam in one compiled function, on the whole padded batch.
 
-The arithmetic is the library's, as in torch_models.py. Parameters, moments and the key are donated, so that a step
-writes where the last one wrote.
+The arithmetic is the library's, as in torch_models.py. Parameters, moments and the key are donated, so that each step
+reuses the last one's buffers.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ QKV = ("query", "key", "value")
 
 
 def layout(weights: Any) -> dict[str, Any]:
-    """The library's tree, with query, key and value side by side in one matrix a block."""
+    """The library's tree with one matrix a block that joins query, key and value along its columns."""
     blocks = [
         {name: part for name, part in block.items() if name != "attention"}
         | {"qkv": np.concatenate([block["attention"][name]["W"] for name in QKV], axis=1)}
@@ -30,7 +30,7 @@ def layout(weights: Any) -> dict[str, Any]:
 
 
 def undo_layout(tree: Any) -> Any:
-    """The library's tree again, of NumPy arrays."""
+    """The inverse of `layout`: the library's tree of NumPy arrays."""
     blocks = [
         {name: part for name, part in block.items() if name != "qkv"}
         | {"attention": {name: {"W": W} for name, W in zip(QKV, jnp.split(block["qkv"], 3, axis=1), strict=True)}}
@@ -55,7 +55,7 @@ def dropout(key: Any, x: Any, rate: float) -> Any:
 
 
 def loss(network: SASRecNetwork, p: Any, batch: Batch, key: Any) -> Any:
-    """Binary cross-entropy of the next item and of one negative, mean over real positions."""
+    """Binary cross-entropy of the next item and one negative; the mean over positions without padding."""
     keys = iter(jax.random.split(key, 1 + 2 * network.blocks))
     rate, eps = network.dropout, network.eps
     x = dropout(next(keys), p["items"][batch.ids] + p["positions"][batch.slots], rate)
@@ -75,7 +75,7 @@ def loss(network: SASRecNetwork, p: Any, batch: Batch, key: Any) -> Any:
 
 @partial(jax.jit, static_argnums=0, donate_argnums=1)
 def train_step(network: SASRecNetwork, state: Any, batch: Batch) -> Any:
-    """One step of Adam: (p, m, v, steps taken, key) -> the same, one step later."""
+    """One step of Adam; a state is (p, m, v, steps taken, key)."""
     p, m, v, t, key = state
     key, now = jax.random.split(key)
     g = jax.grad(loss, argnums=1)(network, p, batch, now)

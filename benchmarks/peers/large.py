@@ -1,10 +1,10 @@
 """A full ranking of many users over many items, in one process: `python -m benchmarks.peers.large NAME FOLDER`.
 
-    product       the matrix product of states and items alone, tile by tile, by as many threads: nothing is counted
-    states        SASRec's states alone, one a user: nothing is compared with them
+    product       only the matrix product of states and items, in the same tiles on as many threads, without ranks
+    states        only SASRec's states, one for each user
     tinyattn      SASRec.evaluate: states, product, ranks, metrics
-    popularity    the same for a model that scores all users alike
-    markov        the same for one that does so except for a few items
+    popularity    Popularity.evaluate: every user has the same scores
+    markov        Markov.evaluate: users' scores differ in a few items only
 """
 
 import pickle
@@ -21,11 +21,11 @@ from tinyattn.models import Markov, Popularity, SASRec, SASRecNetwork
 from tinyattn.models.products import TILE, USERS, pieces
 from tinyattn.training import Workers
 
-CHECKED = 40  # users whose metrics are compared with those from whole rows of scores
+CHECKED = 40  # users whose MRR is compared with the MRR from full rows of scores
 
 
 class Evaluated:
-    """A model and all its metrics."""
+    """`model.evaluate`, with all metrics."""
 
     def __init__(self, model: Any, split: Split) -> None:
         self.model, self.split, self.about = model, split, {"users": len(split.evaluated)}
@@ -40,7 +40,7 @@ class Evaluated:
 
 
 class Product(Evaluated):
-    """What the others are compared with."""
+    """The matrix product alone: the baseline of the others."""
 
     def __init__(self, model: SASRec, split: Split) -> None:
         super().__init__(model, split)
@@ -59,7 +59,7 @@ class Product(Evaluated):
 
 
 class States(Evaluated):
-    """What must be computed before anything is ranked."""
+    """The states alone, which the ranking needs first."""
 
     def step(self) -> None:
         users = self.split.evaluated
@@ -76,7 +76,7 @@ def contender_of(name: str, network: SASRecNetwork, weights: Any, split: Split) 
 
 
 class Ranker(child.Child):
-    """Takes the words of every contender; a step is all users once."""
+    """A child process (child.py) in which a step evaluates all users once."""
 
     def check(self) -> dict[str, Any]:
         off = self.make(*self._given()).off()
@@ -94,7 +94,7 @@ class Ranker(child.Child):
 
 
 def write(folder: Path, network: SASRecNetwork, weights: Any, split: Split) -> None:
-    """All that children need."""
+    """Write the children's inputs."""
     (folder / "given.pickle").write_bytes(pickle.dumps((network, weights, split), protocol=5))
 
 

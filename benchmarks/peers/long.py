@@ -1,8 +1,8 @@
 """One attention over a long sequence, in one process: `python -m benchmarks.peers.long NAME FOLDER`.
 
-A contender is made of q, k, v and dout, (1, heads, n, d) in float32; `step()` computes out and the gradients of q, k
-and v under a causal mask, and `gradients()` gives the four by name. Its reference in float64 is full
-attention under the mask that gives the same; where there is no such mask, the library's own op.
+A contender's constructor takes q, k, v and dout, each (1, heads, n, d) in float32. `step()` computes out and the
+gradients of q, k and v under a causal mask; `gradients()` returns the four by name. The reference is in float64: full
+attention under an equivalent mask, or the library's op for a mechanism without such a mask.
 """
 
 import pickle
@@ -20,16 +20,16 @@ from tinyattn.layers import MECHANISMS
 from tinyattn.training.workers import keep_freed_memory
 
 CAUSAL = ops.Mask(causal=True)
-WINDOW = 256             # keys of a query
-AT_LEAST = 0.1           # seconds that are measured at once
-OPTIONS: dict[str, dict[str, Any]] = {"window": {"window": WINDOW}}      # of mechanisms; others have their defaults
+WINDOW = 256             # keys that a query attends to
+AT_LEAST = 0.1           # seconds of a round; short steps are repeated
+OPTIONS: dict[str, dict[str, Any]] = {"window": {"window": WINDOW}}      # the other mechanisms have their defaults
 
 
 class Ours:
-    """A mechanism of the library, as a layer calls it."""
+    """A mechanism of the library, called as the attention layer calls it."""
 
     def __init__(self, name: str, inputs: list[np.ndarray]) -> None:
-        keep_freed_memory()                                         # as training does
+        keep_freed_memory()                                         # as in training
         threadpool_limits(THREADS, "blas")
         self.q, self.k, self.v, self.dout = inputs
         self.mechanism = MECHANISMS[name](**OPTIONS.get(name, {}))
@@ -49,7 +49,7 @@ class Ours:
 
 
 class Textbook(Ours):
-    """All weights at once, and kept."""
+    """The whole matrix of weights at once, kept for the backward."""
 
     def __init__(self, inputs: list[np.ndarray]) -> None:
         super().__init__("full", inputs)
@@ -61,7 +61,7 @@ class Textbook(Ours):
 
 
 class Tiles(Textbook):
-    """Weights in tiles, and kept: what `full` does for shorter sequences."""
+    """Weights computed in tiles and kept for the backward, as `full` does for shorter sequences."""
 
     def step(self) -> tuple[Any, ...]:
         out, cache = ops.fused_attention(self.q, self.k, self.v, CAUSAL)
@@ -69,7 +69,7 @@ class Tiles(Textbook):
 
 
 class Flash(Textbook):
-    """Weights in tiles, made again in the backward: what `full` does for longer ones."""
+    """Weights computed in tiles and again in the backward, as `full` does for longer sequences."""
 
     def step(self) -> tuple[Any, ...]:
         given = (self.q, self.k, self.v)
@@ -78,7 +78,7 @@ class Flash(Textbook):
 
 
 class Torch:
-    """torch's scaled_dot_product_attention by one of its backends; with `window`, under a mask that is an array."""
+    """torch's scaled_dot_product_attention with one of its backends; `window` passes the window's mask as an array."""
 
     def __init__(self, backend: str, window: bool, inputs: list[np.ndarray]) -> None:
         import torch
@@ -106,7 +106,7 @@ class Torch:
         return {name: x.detach().numpy() for name, x in zip(("out", "dq", "dk", "dv"), self.step(), strict=True)}
 
 
-# name: what it is called on the page, how it is made, and the mechanism whose numbers it must give
+# name: (its title on the page, its constructor, the mechanism whose results it must reproduce)
 CONTENDERS: dict[str, tuple[str, Callable[[list[np.ndarray]], Any], str]] = {
     "full": ("full attention, all weights kept", Textbook, "full"),
     "tiles": ("full attention in tiles, kept (`fused_attention`)", Tiles, "full"),
@@ -123,13 +123,13 @@ CONTENDERS: dict[str, tuple[str, Callable[[list[np.ndarray]], Any], str]] = {
 
 
 def write(folder: Path, heads: int, n: int, d: int) -> None:
-    """What children are given."""
+    """Write the children's inputs: q, k, v, dout."""
     inputs = list(np.random.default_rng(0).standard_normal((4, 1, heads, n, d), dtype=np.float32))
     (folder / "given.pickle").write_bytes(pickle.dumps(inputs))
 
 
 def reference(mechanism: str, inputs: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """The mechanism in float64: computed by full attention, where some mask gives the same."""
+    """The mechanism's results in float64, by full attention if a mask makes the two equivalent."""
     wide = [x.astype(np.float64) for x in inputs]
     contender = Ours(mechanism, wide)
     q, k, v, dout = wide
@@ -143,9 +143,9 @@ def reference(mechanism: str, inputs: list[np.ndarray]) -> dict[str, np.ndarray]
 
 
 class Child(child.Child):
-    """Takes the words of every contender; a step is one forward and one backward."""
+    """A child process (child.py) in which a step is one forward and one backward."""
 
-    mechanism = "full"            # whose numbers are expected
+    mechanism = "full"            # of the reference
 
     def check(self) -> dict[str, Any]:
         inputs = self._given()
@@ -157,7 +157,7 @@ class Child(child.Child):
         began = time.perf_counter()
         self.contender, self.times = self.make(inputs), 1
         self.contender.about = {}
-        self.imported = child.memory("VmRSS")                       # with the inputs, which all have
+        self.imported = child.memory("VmRSS")                       # includes the inputs, equal for all
         self.contender.step()
         self.times = max(1, round(AT_LEAST / self.run()["seconds"]))
         return {"seconds": time.perf_counter() - began}

@@ -1,6 +1,6 @@
-"""A decoder with some mixer, in a process of its own: `python -m benchmarks.peers.mixers NAME-THREADS FOLDER`.
+"""A decoder with a given mixer, in a process of its own: `python -m benchmarks.peers.mixers NAME-THREADS FOLDER`.
 
-A contender with one thread is timed by the CPU clock, which does not count what others on the machine take.
+A contender with one thread is timed by its CPU time, which does not include other processes' time.
 """
 
 import sys
@@ -12,7 +12,7 @@ from benchmarks.peers import child
 
 
 def load(name: str) -> Any:
-    """What makes the contender, with so many threads; this imports what it needs."""
+    """The constructor of the contender NAME-THREADS, with its number of threads set."""
     name, threads = name.rsplit("-", 1)
     if name == "tinyattn":
         from benchmarks.peers.ours import TinyAttn

@@ -1,4 +1,4 @@
-"""tinyattn as it trains: `Learner`, a step of which is `differentiate` and `update`, and one worker for each core."""
+"""tinyattn's training step: `differentiate` and `update` of a `Learner`, with one worker for each core."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tinyattn.tree import add_to, flatten, leaves, views
 
 
 class TinyAttn:
-    """The library's own step, without the loop's book-keeping around it."""
+    """The library's training step, without the bookkeeping of the training loop."""
 
     def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch], workers: int = THREADS) -> None:
         self.batches = batches
@@ -32,7 +32,7 @@ class TinyAttn:
         self.learner.update(self.steps)
 
     def finish(self) -> None:
-        """Every step is finished when it returns."""
+        """Nothing to wait for: a step returns when its work is done."""
 
     def close(self) -> None:
         self.pool.__exit__(None)
@@ -43,7 +43,7 @@ class TinyAttn:
 
 
 def reference(network: SASRecNetwork, weights: Any, batch: Batch) -> tuple[float, dict[str, np.ndarray]]:
-    """Loss and gradients of the whole batch in float64, without dropout, by name: what every contender must give."""
+    """Loss and {name: gradient} of the batch in float64 without dropout: the reference of every contender."""
     vector, p = flatten(weights, np.float64)
     grads = views(np.zeros_like(vector), p)
     loss, cache = network.loss(p, batch)

@@ -1,8 +1,8 @@
 """Replace a name of the library everywhere, and fail where the replacement changes nothing.
 
-Ops are imported by name into layers and models, so a name that is replaced where it was defined lives on in a dozen
-modules. `Patch` finds every one of them. It raises LookupError where a name is not there or means what it meant before,
-and `refuse_unused` raises it for a replacement that was never called.
+Layers and models import ops by name, so replacing an op in its own module leaves the original in a dozen others.
+`Patch` replaces it in all of them. It raises LookupError if a name does not exist or a constant would not change;
+`refuse_unused` raises it for a replacement that was never called.
 """
 
 import importlib
@@ -18,11 +18,11 @@ REACH = ("tinyattn", "benchmarks.peers.ours")
 
 
 class Patch:
-    """A context: on leaving it, every name means again what it meant. `workers` is the number of worker processes."""
+    """A context manager that restores all names on exit. `workers`: number of worker processes to measure with."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        for place in FASTER.values():                    # one that is imported later would keep what it finds now
+        for place in FASTER.values():                    # imported now, because a later import would not be patched
             importlib.import_module(f"tinyattn.{place.rpartition('.')[0]}")
         self.called: dict[str, int] = {}
         self._undo: list[tuple[Callable[..., None], Any, Any, Any]] = []
@@ -37,11 +37,11 @@ class Patch:
         self._undo = []
 
     def put(self, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
-        """Put `make(original)` in the place of `name`, e.g. "ops.embedding.sum_rows"."""
+        """Replace `name`, e.g. "ops.embedding.sum_rows", by `make(original)`."""
         self.put_all({name: make})
 
     def put_all(self, makers: dict[str, Callable[[Any], Callable[..., Any]]]) -> None:
-        """`put` of every name, in one search of the modules."""
+        """`put` for several names, with a single search of the modules."""
         of_modules = []
         for name, make in makers.items():
             owner, last = _owner(name)
@@ -66,7 +66,7 @@ class Patch:
         return counted
 
     def constant(self, name: str, value: Any, read_by: str) -> None:
-        """Give the constant `name` another value. The function `read_by` of the same module reads it when called."""
+        """Change the constant `name`, which the function `read_by` of the same module reads at every call."""
         owner, last = _owner(name)
         reader = getattr(owner, read_by, None)
         if reader is None or last not in reader.__code__.co_names:
@@ -77,18 +77,18 @@ class Patch:
         self.put(f"{name.rpartition('.')[0]}.{read_by}", lambda original: original)
 
     def refuse_unused(self) -> None:
-        """Raise LookupError where something that was put in place has not been called."""
+        """Raise LookupError if a replacement has not been called."""
         unused = [name for name, times in self.called.items() if not times]
         if unused:
             raise LookupError(f"never called: {', '.join(unused)}; what was put in its place changes nothing")
 
     def stop_counting(self) -> None:
-        """Put the new functions in place without their counters, which would be timed too."""
+        """Remove the call counters from the replacements: their time must not be measured."""
         self._everywhere(self._counted)
         self._counted = []
 
     def _everywhere(self, pairs: list[tuple[Any, Any]]) -> None:
-        """Replace, of each pair, the first by the second in every module, class and table of the reach."""
+        """Replace each (old, new) of `pairs` in all modules of REACH, and in their classes and dicts."""
         instead = {id(old): new for old, new in pairs}
         modules = [m for name, m in list(sys.modules.items()) if f"{name}.".startswith(tuple(f"{r}." for r in REACH))]
         for module in modules:
@@ -124,7 +124,7 @@ class Patch:
 
 
 def _owner(name: str) -> tuple[Any, str]:
-    """The module or class in which the last part of a dotted name of the library is found, and that part."""
+    """(the module or class that has it, the last part) of a dotted name of the library."""
     *path, last = name.split(".")
     owner: Any = importlib.import_module("tinyattn")
     for i, part in enumerate(path, start=1):

@@ -1,8 +1,8 @@
-"""The library's training step on other pools of processes: `python -m benchmarks.peers.pooling NAME FOLDER`.
+"""The library's training step with other libraries' process pools: `python -m benchmarks.peers.pooling NAME FOLDER`.
 
-Slices, their results and the order in which they are added are the library's, so all pools give the same bits. Pools of
-other libraries compute on workers alone: parameters and gradients lie in `multiprocessing.shared_memory`, a task and
-what is left of its result travel as the executor sends them. It takes the words that benchmarks/peers/child.py takes.
+All pools compute the library's slices and add their results in its order, so their results agree to the bit. In other
+libraries' pools the parent does not compute. Parameters and gradients lie in `multiprocessing.shared_memory`; the
+executor sends each task and the rest of its result. The commands are those of benchmarks/peers/child.py.
 """
 
 import ctypes
@@ -31,15 +31,15 @@ from tinyattn.training.processes import SLOTS, _packed, _unpacked
 from tinyattn.training.workers import keep_freed_memory
 from tinyattn.tree import leaves, views
 
-here: Any = None  # in a worker: what it computes with
+here: Any = None  # in a worker: its model, parameters and buffers, set by `prepare`
 
 
 class House(TinyAttn):
-    """The library's own pool: one worker is forked, and the parent works too."""
+    """The library's own pool: it forks one worker, and the parent computes too."""
 
     def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
         super().__init__(network, weights, batches, workers=1)
-        super().close()  # beside a pool that is open, another has threads
+        super().close()  # while one pool is open, the next uses threads
         began = time.perf_counter()
         self.pool = self.make_pool()
         self.pool.__enter__()
@@ -52,11 +52,11 @@ class House(TinyAttn):
         return self.learner.pool(THREADS)
 
     def finish(self) -> None:
-        """Every step is finished when it returns."""
+        """Nothing to wait for: a step returns when its work is done."""
 
 
 class Kept(House):
-    """An executor of another library in its place."""
+    """The library's step with an executor of another library."""
 
     def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
         with mock.patch.object(learner, "shared", self._shared):
@@ -72,7 +72,7 @@ class Kept(House):
         return KeptPool(self.learner, self.memory, self.make_executor)
 
     def make_executor(self, needs: Any) -> Executor:
-        """An executor whose workers are given `needs` when they start."""
+        """An executor whose workers call `prepare(*needs)` when they start."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -87,13 +87,13 @@ class ConcurrentFutures(Kept):
 
 class Loky(Kept):
     def make_executor(self, needs: Any) -> Executor:
-        from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor  # not installed everywhere
+        from joblib.externals.loky import ProcessPoolExecutor as LokyExecutor  # joblib is optional
 
         return LokyExecutor(THREADS, initializer=prepare, initargs=needs)
 
 
 class KeptPool:
-    """What a learner uses of a `ProcessPool`, by an executor."""
+    """The interface of `ProcessPool` that a learner uses, implemented with an executor."""
 
     def __init__(self, owner: Learner, memory: SharedMemory, make_executor: Callable[[Any], Executor]) -> None:
         self.slot_bytes = owner.vector.nbytes + (1 << 20)
@@ -108,7 +108,7 @@ class KeptPool:
     def __exit__(self, *exception: object) -> None:
         self.executor.shutdown()
         self.limits.restore_original_limits()
-        with suppress(BufferError):  # the learner still has views
+        with suppress(BufferError):  # the learner still has views of it
             self.slots.close()
         self.slots.unlink()
 
@@ -123,10 +123,10 @@ class KeptPool:
 
 
 def prepare(model: Any, seed: int, memory: str, slots: str) -> None:
-    """What a worker does first."""
+    """Initialize a worker: limit its BLAS to one thread and open the shared memory."""
     global here
     with suppress(AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: these workers outlive a killed parent otherwise
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the parent, even if it is killed
     keep_freed_memory()
     threadpool_limits(1, "blas")
     opened = SharedMemory(memory), SharedMemory(slots)
@@ -136,12 +136,12 @@ def prepare(model: Any, seed: int, memory: str, slots: str) -> None:
 
 
 def work(task: Any, slot: tuple[int, int]) -> Any:
-    """A slice, computed as the library's own workers do."""
+    """The packed result of a slice, computed by the code of the library's workers."""
     return _packed(Learner._work(here, task), here.results[slice(*slot)])
 
 
 class Pooled(child.Child):
-    """All pools have the same bits when they are done: what they learned is reported, untimed."""
+    """A child process that also reports a hash of the trained parameters, which must be the same for all pools."""
 
     def finish(self) -> dict[str, Any]:
         learned = self.contender.learner.vector.tobytes()

@@ -1,6 +1,6 @@
-"""The machine's roof and where a training step's time goes, a round at a time, for benchmarks/roofline.py.
+"""Measures the machine's peak rates (the roof) and profiles a training step, for benchmarks/roofline.py.
 
-The step is the library's own, on one core with a BLAS of one thread, as a worker has it.
+The step is the library's, on one core with one BLAS thread, as in a worker.
 """
 
 import inspect
@@ -22,13 +22,13 @@ from benchmarks.peers.patch import Patch
 from tinyattn.random import Stream, generator
 from tinyattn.training import SLICE_TOKENS
 
-WINDOW = 0.03  # seconds that each operation of the roof is repeated for
-WARM_UP = REPEATS = 3  # steps before the first round; steps a round, with the clock and without
+WINDOW = 0.03  # seconds of repetitions of each operation of the roof
+WARM_UP = REPEATS = 3  # steps before the first round; profiled steps in a round, and as many without a profile
 F = np.float32
 
 
 def roof() -> dict[str, tuple[float, Callable[[], Any]]]:
-    """Operations by name, each with its work: FLOPs of products, bytes read and written by copies, else elements."""
+    """{name: (work, operation)}. Work: FLOPs of a product, bytes read and written by a copy, otherwise elements."""
     rng = np.random.default_rng(0)
     found: dict[str, tuple[float, Callable[[], Any]]] = {}
 
@@ -39,7 +39,7 @@ def roof() -> dict[str, tuple[float, Callable[[], Any]]]:
 
     for d in (50, 128):
         product(f"linear {d}", (1600, d), (d, d))
-    for d in (50, 32):  # in A, and a head of C: 64 queries and 128 keys of each of 8 sequences
+    for d in (50, 32):  # d of A, and of a head of C: 64 queries and 128 keys in each of 8 sequences
         product(f"tile {d}", (8, 64, d), (8, d, 128))
     product("peak", (1024, 1024), (1024, 1024))
     for name, size in (("copy in cache", 75_000), ("copy in memory", 20_000_000)):
@@ -54,7 +54,7 @@ def roof() -> dict[str, tuple[float, Callable[[], Any]]]:
 
 
 def rate(work: float, f: Callable[[], Any]) -> float:
-    """Work a second, over a window of time."""
+    """Work a second, measured over WINDOW seconds."""
     times, began = 0, time.perf_counter()
     while time.perf_counter() - began < WINDOW:
         f()
@@ -63,7 +63,7 @@ def rate(work: float, f: Callable[[], Any]) -> float:
 
 
 class Pair:
-    """Another process that does what this one does, at the same time."""
+    """A second process that runs the same operation at the same time as this one."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("fork")
@@ -73,13 +73,13 @@ class Pair:
         theirs.close()
 
     def rate(self, name: str) -> float:
-        """Of both together."""
+        """Work a second of both processes together."""
         self.ours.send(name)
         self.barrier.wait()
         return rate(*roof_of_this_process()[name]) + self.ours.recv()
 
     def _serve(self, connection: Any) -> None:
-        self.ours.close()  # or this process would keep itself waiting
+        self.ours.close()  # a copy of the parent's end, which would keep recv from ending
         with suppress(EOFError):
             while True:
                 operation = roof_of_this_process()[connection.recv()]
@@ -97,12 +97,12 @@ def roof_of_this_process() -> dict[str, tuple[float, Callable[[], Any]]]:
 
 
 class Clock:
-    """Self times: what a function took, less what timed functions that it called took, less the timing."""
+    """Self times: a function's time without that of the timed functions it calls, and without timing overhead."""
 
     def __init__(self) -> None:
         self.own: dict[str, float] = defaultdict(float)
         self.calls: dict[str, int] = defaultdict(int)
-        self._inner: dict[str, int] = defaultdict(int)  # timed calls made by it
+        self._inner: dict[str, int] = defaultdict(int)  # {function: timed calls that it makes}
         self._stack: list[list[Any]] = [["", 0.0]]
 
     def timed(self, name: str, f: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,7 +132,7 @@ class Clock:
 
     @staticmethod
     def _cost() -> tuple[float, float]:
-        """Seconds that timing a call adds to the function itself, and to its caller, if it does nothing."""
+        """Timing overhead of a call, in seconds: (added to the function's self time, added to its caller's)."""
 
         def nothing(x: Any, y: Any = None) -> None:
             pass
@@ -150,14 +150,14 @@ class Clock:
         return inside, wrapped - bare - inside
 
 
-HELPERS = ("rows", "transpose_last", "row_sum", "column_sum", "unbroadcast")  # their time belongs to the calling op
+HELPERS = ("rows", "transpose_last", "row_sum", "column_sum", "unbroadcast")  # counted in the calling op
 ALSO = ("ops.attention.fused_attention._exponentials", "models.objectives.bce", "models.objectives.bce_backward",
         "random.generator", "random.keep_mask", "tree.add_to", "data.batches.Batch.slices",
         "training.adam.adam")  # fmt: skip
 
 
 def timed_functions() -> list[str]:
-    """All public functions of ops/ but the helpers, and the functions outside ops/ of which a step consists."""
+    """The public functions of ops/ except HELPERS, and the functions outside ops/ that a step calls (ALSO)."""
     found = []
     for name, module in sorted(sys.modules.items()):
         if name.startswith("tinyattn.ops."):
@@ -170,7 +170,7 @@ def timed_functions() -> list[str]:
 
 
 class Profiler(child.Child):
-    """Takes the words of every contender: `prepare`, then `run` for each round."""
+    """A child process (child.py): `prepare` once, then `run` for each round."""
 
     def prepare(self) -> dict[str, Any]:
         began = time.perf_counter()
@@ -179,7 +179,7 @@ class Profiler(child.Child):
         self.contender = TinyAttn(network, weights, batches[:1], workers=1)
         for _ in range(WARM_UP):
             self.contender.step(0)
-        self.pair = Pair()  # forked from here: its BLAS has one thread too
+        self.pair = Pair()  # forked now, so its BLAS has one thread too
         return {"seconds": time.perf_counter() - began}
 
     def run(self) -> dict[str, Any]:
@@ -198,12 +198,12 @@ class Profiler(child.Child):
         }
 
     def profile(self) -> tuple[dict[str, float], dict[str, float], float]:
-        """Own seconds and calls of every function in a step, and the seconds that a step takes meanwhile."""
+        """Self time and calls of every function in a step, and the seconds of a profiled step."""
         clock = Clock()
         with Patch(1) as patch:
             patch.put_all({name: partial(clock.timed, name) for name in timed_functions()})
             patch.stop_counting()
-            step = clock.timed("step", self._step)  # whose own time is what lies between the functions
+            step = clock.timed("step", self._step)  # its self time is the code between the functions
             slowed = [step() for _ in range(REPEATS)]
         own = {name: seconds / REPEATS for name, seconds in clock.corrected().items()}
         calls = {name: times / REPEATS for name, times in clock.calls.items()}
@@ -218,7 +218,7 @@ class Profiler(child.Child):
         return time.perf_counter() - began
 
     def _one_token(self) -> float:
-        """Forward and backward of a slice with hardly any arithmetic in it: what the calls alone cost."""
+        """Seconds of forward and backward for a single token: almost only call overhead."""
         part = self.batch.map(lambda x: x[:1] if x.ndim == 1 else x[:1, :1])
         began = time.perf_counter()
         for step in range(20):

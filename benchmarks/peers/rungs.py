@@ -1,8 +1,8 @@
-"""The library without one of its choices, or without several: `python -m benchmarks.peers.rungs NAME[+NAME..] FOLDER`.
+"""The library without one or more optimizations: `python -m benchmarks.peers.rungs NAME[+NAME..] FOLDER`.
 
-A rung is a choice that makes the library fast. Each has one small function here that takes it away, by putting its
-plain counterpart in its place. To add one: write that function above RUNGS, and its line in RUNGS; if a textbook would
-not do it, its place in FROM_THE_TEXTBOOK too.
+A rung is an optimization of the library. A small function for each rung takes it away: it replaces the fast code by
+plain code. To add a rung, write that function above RUNGS and a line in RUNGS; if a textbook implementation lacks the
+optimization, add the rung to FROM_THE_TEXTBOOK too.
 """
 
 import math
@@ -26,8 +26,8 @@ from tinyattn.random import MaskKeys
 from tinyattn.training import SLICE_TOKENS
 from tinyattn.tree import Rows
 
-AS_IT_IS = "tinyattn"  # the name of the library with all of its choices
-TEXTBOOK = "textbook"  # and of the first step of the ladder
+AS_IT_IS = "tinyattn"  # the name of the unchanged library
+TEXTBOOK = "textbook"  # the name of the first step of the ladder
 
 
 def one_piece(patch: Patch) -> None:
@@ -45,7 +45,7 @@ def padding_kept(patch: Patch) -> None:
 
 
 def unsorted(batch: Batch, pieces: int) -> list[Batch]:
-    """The rows as they come, in so many slices, all as wide as the batch."""
+    """Cut the batch into `pieces` slices without sorting its rows; all are as wide as the batch."""
     parts = np.array_split(np.arange(len(batch.ids)), min(pieces, len(batch.ids)))
     return [batch.map(lambda x, part=part: x[part]) for part in parts]
 
@@ -65,7 +65,7 @@ def readable_block(patch: Patch) -> None:
 def readable_attention(patch: Patch) -> None:
     def plain(q: Any, k: Any, v: Any, mask: Any = None, scale: float | None = None) -> Any:
         out, weights = attention(q, k, v, as_mask(mask).array(q.shape[-2], k.shape[-2], like=q), scale=scale)
-        return out, AttentionCache(q, k, v, scale, plain=weights)  # whose backward is attention_backward
+        return out, AttentionCache(q, k, v, scale, plain=weights)  # its backward is attention_backward
 
     patch.put("ops.attention.fused_attention.fused_attention", lambda _: plain)
 
@@ -104,7 +104,7 @@ def reduceat(patch: Patch) -> None:
 
 
 def positions_like_items(patch: Patch) -> None:
-    tables = sys.modules["tinyattn.fast.tables"]  # where another rung may have replaced sum_rows
+    tables = sys.modules["tinyattn.fast.tables"]  # another rung may replace its sum_rows
     patch.put("fast.tables.sum_by_slot", lambda _: lambda *given: tables.sum_rows(*given))
 
 
@@ -149,12 +149,12 @@ def one_worker(patch: Patch) -> None:
 
 
 class Rung(NamedTuple):
-    """A choice of the library, what a plainer library would do instead, and the function that does that."""
+    """An optimization, the plain way instead of it (both as the page shows them), and the function that swaps them."""
 
     choice: str
     instead: str
     take_away: Callable[[Patch], None]
-    only: tuple[str, ...] = ()  # the configurations in which the choice is made; () is all
+    only: tuple[str, ...] = ()  # the configurations that use the optimization; () is all
 
 
 SLICES = f"slices of about {SLICE_TOKENS:,} tokens"
@@ -185,32 +185,32 @@ RUNGS = {
     "one-worker": Rung(f"{THREADS} worker processes", "one process", one_worker),
 }  # fmt: skip
 
-# What a textbook does in the place of the library's choices, in the order in which the ladder makes them.
+# The optimizations that a textbook implementation lacks, in the order in which the ladder adds them.
 FROM_THE_TEXTBOOK = ("one-piece", "padding-kept", "add-at-whole", "positions", "indexing", "numpy-sums", "attention",
                      "block", "float-masks", "check-always", "dense-adam", "free-memory", "one-worker")  # fmt: skip
 
 
 def ladder(configuration: str) -> dict[str, str]:
-    """Contenders from the textbook up to the library as it is, by the rung that each takes: one choice more a step."""
+    """{rung added: contender}, from the textbook to the unchanged library; each has one optimization more."""
     left = [name for name in FROM_THE_TEXTBOOK if applies(name, configuration)]
-    found = {TEXTBOOK: "+".join(name for name in left if name != "padding-kept")}  # one piece has nothing to keep
+    found = {TEXTBOOK: "+".join(name for name in left if name != "padding-kept")}  # implied by one piece
     return found | {name: "+".join(left[i:]) or AS_IT_IS for i, name in enumerate(left, start=1)}
 
 
 def applies(name: str, configuration: str) -> bool:
-    """Is that choice made there at all?"""
+    """Does the configuration use this optimization?"""
     return not RUNGS[name].only or configuration in RUNGS[name].only
 
 
 class Without(TinyAttn):
-    """The library's own step, without the choices of some rungs."""
+    """The library's training step without the optimizations `names`."""
 
     def __init__(self, names: list[str], network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
         self.patch = Patch(THREADS)
         for name in names:
             RUNGS[name].take_away(self.patch)
         some = replace(network, dropout=network.dropout or 0.5)  # otherwise no masks would be drawn
-        for workers in {1, self.patch.workers}:  # in this process, where calls are seen, and as it will be measured
+        for workers in {1, self.patch.workers}:  # 1: calls in other processes are not counted
             trial = TinyAttn(some, weights, batches[:1], workers)
             trial.step(0)
             trial.close()
@@ -224,7 +224,7 @@ class Without(TinyAttn):
 
 
 def load(name: str) -> Any:
-    """What makes the contender of that name: a rung, several joined by +, or the library as it is."""
+    """The constructor of a contender: without a rung, without several joined by +, or the unchanged library."""
     if name == AS_IT_IS:
         return TinyAttn
     return partial(Without, name.split("+"))

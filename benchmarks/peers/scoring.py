@@ -1,7 +1,7 @@
 """Scores of every item for every user, in one process: `python -m benchmarks.peers.scoring NAME FOLDER`.
 
-A contender is made of (network, weights, histories). `all_scores()` yields the scores of some users after another,
-(users, items + 1), in an order of its own; `order` says whose they are. It may overwrite what it has yielded.
+A contender's constructor takes (network, weights, histories). `all_scores()` yields scores group by group of users,
+(users, items + 1), and may overwrite an array that it has yielded. `order` has the users in the order of the scores.
 """
 
 import pickle
@@ -23,7 +23,7 @@ WARM_UP = 1
 
 
 def reference(network: SASRecNetwork, weights: Any, histories: list[np.ndarray]) -> np.ndarray:
-    """Scores in float64, by the forward that training uses: all positions of all blocks."""
+    """Scores in float64 by the forward of training, which computes all positions in every block."""
     scores = []
     for history in histories:
         h, _ = network.forward(weights, pad([history], network.maxlen))
@@ -32,7 +32,7 @@ def reference(network: SASRecNetwork, weights: Any, histories: list[np.ndarray])
 
 
 class TinyAttn:
-    """SASRec.score of as many users at once as in evaluation; padding and sorting are timed."""
+    """SASRec.score in groups of users as large as in evaluation; padding and sorting are timed too."""
 
     def __init__(self, network: SASRecNetwork, weights: Any, histories: list[np.ndarray]) -> None:
         self.model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, heads=network.heads,
@@ -49,7 +49,7 @@ class TinyAttn:
 
 
 class Scorer(child.Child):
-    """Takes the words of every contender; a step is all users once."""
+    """A child process (child.py) in which a step scores all users once."""
 
     def check(self) -> dict[str, Any]:
         network, weights, histories = self._given()
@@ -74,14 +74,14 @@ class Scorer(child.Child):
 
 
 def write(folder: Path, network: SASRecNetwork, weights: Any, histories: list[np.ndarray]) -> None:
-    """All that children need."""
+    """Write the children's inputs."""
     wide = tree_map(lambda w: w.astype(np.float64), weights)
     (folder / "given.pickle").write_bytes(pickle.dumps((network, weights, histories)))
     (folder / "reference.pickle").write_bytes(pickle.dumps(reference(network, wide, histories[:CHECKED])))
 
 
 def load(name: str) -> Any:
-    """The contender's class; this imports what it needs."""
+    """Import the contender's class."""
     if name == "tinyattn":
         return TinyAttn
     from benchmarks.peers import torch_scoring

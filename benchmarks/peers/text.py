@@ -6,7 +6,7 @@ from benchmarks.peers import child
 
 
 def load(name: str) -> Any:
-    """The contender's class; this imports what it needs."""
+    """Import the contender's class."""
     if name == "tinyattn":
         from benchmarks.peers.ours import TinyAttn
 

@@ -1,8 +1,8 @@
-"""Ten best next items in PyTorch's inference mode: in the form of pmixer/SASRec.pytorch, and with fused attention.
+"""Ten best next items in PyTorch's inference mode: like pmixer/SASRec.pytorch, and with fused attention.
 
-The first has that code's structure (nn.MultiheadAttention with sequences first, biases and weights returned,
-convolutions of width 1 as the feed-forward network, every history padded on the left to the full length), its norms
-before the sublayers. It differs in one thing: the item table is read where it lies, and not gathered.
+The first contender is built like that code, with norms before the sublayers: nn.MultiheadAttention has the sequence
+axis first, biases, and returns its weights; the feed-forward network is two convolutions of width 1; every history is
+padded on the left to the full length. One thing differs: scores use the item table itself, not a gathered copy.
 """
 
 from typing import Any
@@ -17,11 +17,11 @@ from tinyattn.data import pad
 from tinyattn.models import SASRecNetwork
 from tinyattn.tree import leaves
 
-AT_ONCE = 128  # histories a batch, where there are many
+AT_ONCE = 128  # histories in a batch, at most
 
 
 class Contender:
-    """What both have in common: batches, the history's own items left out, the ten best."""
+    """The code that both share: batches, exclusion of the history's items, the ten best."""
 
     about: dict[str, Any]
 
@@ -42,7 +42,7 @@ class Contender:
         return ids, values
 
     def scores(self, histories: list[list[int]]) -> Tensor:
-        """(B, items + 1)."""
+        """Scores of all items, (B, items + 1)."""
         raise NotImplementedError
 
 
@@ -78,7 +78,7 @@ class PointWise(nn.Module):
 
 
 class Layers(nn.Module):
-    """All parameters; `state` is the last position's."""
+    """All parameters; `state` computes the last position's state."""
 
     def __init__(self, network: SASRecNetwork) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Layers(nn.Module):
         self.norms_2 = nn.ModuleList(nn.LayerNorm(dim, eps=network.eps) for _ in range(count))
         self.feed_forwards = nn.ModuleList(PointWise(dim, rate) for _ in range(count))
         self.norm = nn.LayerNorm(dim, eps=network.eps)
-        self.scale = 1.0  # that code multiplies embeddings by the root of dim: the library's default does not
+        self.scale = 1.0  # pmixer's code scales embeddings by √dim; the library's default does not
 
     def state(self, ids: Tensor) -> Tensor:
         """(B, L) -> (B, D)."""
@@ -112,7 +112,7 @@ class Layers(nn.Module):
 
 
 class Released(Contender):
-    """torch-released: the form of pmixer/SASRec.pytorch. Padding is attended to, as in that code."""
+    """torch-released: like pmixer/SASRec.pytorch. As in that code, positions attend to padding."""
 
     def __init__(self, network: SASRecNetwork, weights: Any) -> None:
         torch.set_num_threads(THREADS)
@@ -129,7 +129,7 @@ class Released(Contender):
 
     @torch.no_grad()
     def _put(self, weights: Any) -> None:
-        """The library's parameters; it has no biases in attention and no projection after it: 0, and the identity."""
+        """Copy the library's parameters. It has no biases (0 here) and no output projection (the identity here)."""
         found = {name: torch.from_numpy(leaf) for name, leaf in leaves(weights)}
         model = self.model
         model.items.weight.copy_(found["items"])

@@ -1,7 +1,7 @@
-"""A causal transformer in PyTorch, eager: GPT as it is trained and as it generates, and SASRec with rotary positions.
+"""A causal transformer in eager PyTorch: GPT in training and generation, and SASRec with rotary positions.
 
-Pre-LN blocks, one matrix for queries, keys and values, scaled_dot_product_attention, and in generation keys and values
-in buffers that are made once, as long as the context (inference_mode; a step writes a row and reads a view).
+Pre-LN blocks, one matrix for queries, keys and values, and scaled_dot_product_attention. Generation (in inference_mode)
+keeps keys and values in preallocated buffers of the context's length: a step writes one row and attends to a view.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ class Cache:
 
 
 class Attention(nn.Module):
-    """With `turns`, the complex numbers e^(i p ω) of every place p, queries and keys are turned."""
+    """Attention; `turns`, e^(i p ω) for every position p, makes it rotate queries and keys."""
 
     def __init__(self, dim: int, heads: int, bias: bool, project: bool) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Attention(nn.Module):
 
 
 def turned(x: Tensor, turns: Tensor) -> Tensor:
-    """Pairs of features as complex numbers, as in LLaMA's released code."""
+    """Rotate pairs of features as complex numbers, as in LLaMA's released code."""
     pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * turns).flatten(-2)
 
@@ -72,7 +72,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """For a DecoderNetwork in GPT's form: learned positions, one table for reading and for scores."""
+    """A DecoderNetwork in GPT's form: learned positions, one table for embeddings and scores."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(dim, eps=network.eps)
 
     def forward(self, ids: Tensor, caches: Any = None, first: int = 0) -> Tensor:
-        """(B, n, D): the last norm's."""
+        """The output of the last norm, (B, n, D)."""
         x = self.tokens(ids) + self.positions.weight[first : first + ids.shape[1]]
         for block, cache in zip(self.blocks, caches or [None] * len(self.blocks), strict=True):
             x = block(x, cache, first, None)
@@ -97,7 +97,7 @@ class GPT(nn.Module):
 
 
 class RotarySASRec(nn.Module):
-    """For a SASRecNetwork with position rope."""
+    """A SASRecNetwork with rotary positions (position rope)."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class RotarySASRec(nn.Module):
 
 
 class Again:
-    """All tokens are read for each that is added; of the last one the scores are made."""
+    """Without a cache: each added token takes a forward of all tokens, and scores at the last one."""
 
     keeps = False
 
@@ -149,7 +149,7 @@ class Again:
 
 
 class Cached(Again):
-    """Keys and values are kept in preallocated buffers."""
+    """With a cache: keys and values are kept in preallocated buffers."""
 
     keeps = True
 
@@ -168,7 +168,7 @@ class Cached(Again):
 
 
 class Trained:
-    """torch-sdpa: GPT as it is trained, eager, fused attention, fused Adam."""
+    """torch-sdpa: GPT in training, eager, with fused attention and fused Adam."""
 
     def __init__(self, network: Any, weights: Any, batches: list[TextBatch], threads: int = THREADS) -> None:
         torch.set_num_threads(threads)
@@ -194,7 +194,7 @@ class Trained:
         return loss.item()
 
     def finish(self) -> None:
-        """Every step is finished when it returns."""
+        """Nothing to wait for: a step returns when its work is done."""
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
         return self.differentiate(0), take(self.model)

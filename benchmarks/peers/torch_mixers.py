@@ -1,4 +1,4 @@
-"""The decoder of torch_decoder.py with one of PyTorch's recurrent layers in attention's place, eager."""
+"""The decoder of torch_decoder.py, eager, with one of PyTorch's recurrent layers instead of attention."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ CELLS: dict[str, type[nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.
 
 
 class Recurrent(nn.Module):
-    """nn.RNN, nn.LSTM or nn.GRU. Only the GRU of the library has the second bias that all have here."""
+    """nn.RNN, nn.LSTM or nn.GRU. All three have a second bias here; in the library only the GRU has it."""
 
     def __init__(self, mixer: str, dim: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Recurrent(nn.Module):
 
 
 class TrainedMixer(Trained):
-    """With the network's mixer: attention by scaled_dot_product_attention, or one of CELLS."""
+    """Training with the network's mixer: scaled_dot_product_attention, or one of CELLS."""
 
     def __init__(self, network: Any, weights: Any, batches: list[TextBatch], threads: int) -> None:
         self.gates_move = network.mixer == "lstm"
@@ -47,7 +47,7 @@ class TrainedMixer(Trained):
         return loss, found
 
     def _moved(self, weights: Any) -> Any:
-        """The library's LSTM has its gates as i, f, o, g; this one as i, f, g, o."""
+        """Reorder the LSTM's gates: the library's order is i, f, o, g, and torch's i, f, g, o."""
         if not self.gates_move:
             return weights
         blocks = [p | {"attention": {name: _last_two(w) for name, w in p["attention"].items()}}
@@ -56,6 +56,6 @@ class TrainedMixer(Trained):
 
 
 def _last_two(w: np.ndarray) -> np.ndarray:
-    """With the last two of four gates exchanged."""
+    """Exchange the last two of the four gates."""
     i, f, o, g = np.split(w, 4, axis=-1)
     return np.concatenate([i, f, g, o], axis=-1)

@@ -1,8 +1,8 @@
 """SASRec in PyTorch, four ways: nn.MultiheadAttention, fused attention, buckets of equal length, torch.compile.
 
-The arithmetic is the library's: pre-LN blocks, ReLU, no biases in query, key and value, no projection of the heads'
-joined output, dropout on the embedded input and on what each sublayer adds, none on attention weights. Batches are
-padded on the right, where the causal mask keeps real positions from seeing padding: no key mask is needed.
+The arithmetic is the library's: pre-LN blocks, ReLU, no biases for query, key and value, no output projection of the
+joined heads, dropout on the embedded input and on each sublayer's output, no dropout on attention weights. Batches are
+padded on the right. There the causal mask hides the padding from real positions, so a key mask is not needed.
 """
 
 import math
@@ -37,8 +37,8 @@ class FusedAttention(nn.Module):
 class MultiHeadAttention(nn.Module):
     """nn.MultiheadAttention in the form that its documentation calls fastest: need_weights=False, is_causal=True.
 
-    It always projects the joined heads; here with the identity, frozen. That is one more matrix product of D by D
-    a token each way than the others have.
+    It always has an output projection, which is the frozen identity here. So it has one D by D matrix product a token
+    more than the other contenders, in the forward and in the backward.
     """
 
     def __init__(self, dim: int, heads: int) -> None:
@@ -49,7 +49,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         length = x.shape[1]
-        later = torch.ones(length, length, dtype=torch.bool).triu(1)  # True = may not look
+        later = torch.ones(length, length, dtype=torch.bool).triu(1)  # True: masked
         return self.attention(x, x, x, attn_mask=later, is_causal=True, need_weights=False)[0]
 
 
@@ -71,7 +71,7 @@ class Block(nn.Module):
 
 
 class SASRec(nn.Module):
-    """A batch's loss: binary cross-entropy of the next item and of one negative, mean over real positions."""
+    """Its forward is the loss: binary cross-entropy of the next item and one negative, mean over real positions."""
 
     def __init__(self, network: SASRecNetwork, attention: type[nn.Module], sparse: bool = False) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class SASRec(nn.Module):
         self.norm = nn.LayerNorm(network.dim, eps=network.eps)
 
     def hidden(self, ids: Tensor, slots: Tensor) -> Tensor:
-        """What comes out of the last block, before the last norm."""
+        """The output of the last block, before the last norm."""
         x = self.dropout(self.items(ids) + self.positions(slots))
         for block in self.blocks:
             x = block(x)
@@ -95,7 +95,7 @@ class SASRec(nn.Module):
         return ((F.softplus(-positive) + F.softplus(negative)) * weight).sum() / weight.sum()
 
 
-# torch's name of a parameter, less the block it is in: the library's names that make it up, side by side
+# {torch's name of a parameter, without its block: the library's names of its parts, in order}
 LAYOUT = {
     "items.weight": ("items",),
     "tokens.weight": ("tokens",),
@@ -125,9 +125,9 @@ MAPS = (".W", ".U")
 
 
 def layout(model: nn.Module) -> list[tuple[nn.Parameter, tuple[str, ...]]]:
-    """Every trained parameter and the library's names for its parts.
+    """Every trained parameter with the library's names of its parts.
 
-    A part W, or U, is (in, out) there and (out, in) here, so parts side by side there are one below another here.
+    A weight (W or U) is (in, out) in the library and (out, in) in torch, so torch's parameter stacks its parts as rows.
     """
     pairs = []
     for name, parameter in model.named_parameters():
@@ -152,7 +152,7 @@ def put(model: nn.Module, weights: Any) -> None:
 
 
 def take(model: nn.Module) -> dict[str, np.ndarray]:
-    """The gradients under the library's names and in its shapes."""
+    """The gradients, by the library's names and in its shapes."""
     found = {}
     for parameter, names in layout(model):
         gradient = parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
@@ -162,7 +162,7 @@ def take(model: nn.Module) -> dict[str, np.ndarray]:
 
 
 def tensors(batch: Batch) -> tuple[Tensor, ...]:
-    """What the model reads of a batch; memory is shared."""
+    """The arrays of a batch that the model reads, as tensors that share their memory."""
     return tuple(map(torch.from_numpy, (batch.ids, batch.slots, batch.targets, batch.negatives, batch.weight)))
 
 
@@ -200,21 +200,21 @@ class Fused:
         return loss.item()
 
     def finish(self) -> None:
-        """Every step is finished when it returns."""
+        """Nothing to wait for: a step returns when its work is done."""
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
         return self.differentiate(0), take(self.model)
 
 
 class MultiHead(Fused):
-    """torch-mha: eager, nn.MultiheadAttention, Adam as it is by default, the whole padded batch."""
+    """torch-mha: eager, nn.MultiheadAttention, Adam with torch's default implementation, the whole padded batch."""
 
     attention = MultiHeadAttention
     fused = False
 
 
 class Compiled(Fused):
-    """torch-compile: the model of torch-sdpa, compiled for each shape that batches have."""
+    """torch-compile: the model of torch-sdpa, compiled for each batch shape."""
 
     def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
         super().__init__(network, weights, batches)
@@ -225,13 +225,13 @@ class Compiled(Fused):
 
 
 class Buckets(Fused):
-    """torch-buckets: the model of torch-sdpa on slices as the library cuts them, as many as a trial finds fastest.
+    """torch-buckets: the model of torch-sdpa on the library's slices; their number is the fastest one in a trial.
 
-    Where the item table has more rows than a batch could read, its gradient is sparse, and SparseAdam moves only the
-    rows that were read: less work than Adam's, and other steps.
+    If the item table has more rows than a batch can read, its gradient is sparse and SparseAdam updates only the rows
+    that were read. That is less work than Adam, but the updates differ from Adam's.
     """
 
-    TRIED = (1, 2, 3, 4, 6, 9, 16)  # slices a batch
+    TRIED = (1, 2, 3, 4, 6, 9, 16)  # numbers of slices in a batch
 
     def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
         sparse = network.n_items > 3 * batches[0].ids.size
@@ -251,7 +251,7 @@ class Buckets(Fused):
         return total
 
     def _seconds(self, slices: int) -> float:
-        """The shortest of five times that the gradient of batch 0 takes in so many slices, after one to warm up."""
+        """Seconds of the gradient of batch 0 in so many slices: the fastest of five runs, after a warm-up run."""
         self.slices = slices
         times = [time.perf_counter()]
         for _ in range(6):
