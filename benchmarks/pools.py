@@ -36,7 +36,7 @@ SMALL = Configuration(
 )  # fmt: skip
 MEASURED = {"small": SMALL} | {name: CONFIGURATIONS[name] for name in ("A", "B")}
 ROUNDS = 9
-NEAR = 1.1  # times the library's time: a standard pool that needs no more would replace the library's
+NEAR = 1.1  # a standard pool whose time is at most this multiple of the library's would replace it
 
 
 def measure(configuration: Configuration, names: list[str], rounds: int) -> dict[str, Any]:

@@ -42,7 +42,7 @@ SHAPES = {  # n, d, heads
     "sasrec": ((20, 128, 1), (50, 64, 1), (100, 64, 1), (200, 64, 1), (100, 64, 4)),
     "stosa": ((50, 64, 4), (100, 64, 4)),
 }
-OURS = {"sasrec": (50, 64, 1), "stosa": (50, 64, 4)}  # those of `tinyattn reproduce awrsr`
+OURS = {"sasrec": (50, 64, 1), "stosa": (50, 64, 4)}  # shapes trained by `tinyattn reproduce awrsr`
 LENGTHS = {"full": None, "MovieLens 1M": ML_1M, "Beauty": BEAUTY}
 CASES = [(backbone, "full", shape) for backbone, shapes in SHAPES.items() for shape in shapes]
 CASES += [(backbone, lengths, OURS[backbone]) for backbone in OURS for lengths in ("MovieLens 1M", "Beauty")]
@@ -64,10 +64,10 @@ def network_of(backbone: str, form: str, shape: tuple[int, int, int]) -> Any:
 
 
 def formula(backbone: str, form: str, shape: tuple[int, int, int]) -> float:
-    """c h n³ / (4 n d² + 2 n² d): multiply-adds of a refinement, divided by those of the attention that it refines.
+    """c h n³ / (s (4 n d² + 2 n² d)): multiply-adds of a refinement, divided by those of the attention it refines.
 
-    Attention's are its projections, scores and averages. STOSA's attention takes twice as many, because it has two
-    streams: means and covariances. c is PRINTED[form], h the number of heads.
+    c is PRINTED[form] and h the number of heads. The divisor counts projections, scores and averages; s is 2 for
+    STOSA, whose attention has two streams, means and covariances, and else 1.
     """
     (n, d, heads), streams = shape, 2 if backbone == "stosa" else 1
     return PRINTED[form] * heads * n**3 / (streams * (4 * n * d * d + 2 * n * n * d))

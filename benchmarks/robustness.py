@@ -214,7 +214,7 @@ EPOCHS = {"narm": 12, "caser": 10, "fpmc": 30, "timesvdpp": 6, "transformer": 8,
 
 
 def training(name: str, folder: Path, epochs: int) -> list[str]:
-    """The command that trains this model on a small file of its kind of data; it ends with --out, without a folder."""
+    """The command that trains this model on a small file of its kind of data; it ends with --out."""
     rng = np.random.default_rng(0)
     if issubclass(MODELS[name], Recommender):
         options, data = dict(RECOMMENDER), [str(write_tiny(folder / "tiny.txt"))]
@@ -447,7 +447,7 @@ def _checked(path: Path, pids: Path) -> str:
 
 
 def ctrl_c(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
-    """Interrupt a process of its own at any moment, from the first import to the end of the interpreter."""
+    """Interrupt a whole process at a random moment between the start of the command and the interpreter's end."""
     data = write_tiny(folder / "tiny.txt")
     code = "import sys; from tinyattn.__main__ import run; print(flush=True); sys.exit(run())"
     command = [sys.executable, "-c", code, "train", str(data), "--model", "markov", "--out"]

@@ -30,7 +30,7 @@ from benchmarks.mutation import Mutant, mutants_of
 
 BUILD = ROOT / "build" / "mutants"
 PIN = "tests/test_pin.py"  # quick tests that compare numbers of every room with stored ones
-# not traced: this test runs every other script in its own process, which ends tracing, and tests no room
+# not traced: this test runs every other script in the test process, which ends tracing; it tests no room
 SCRIPTS = "tests/test_pages.py::test_a_script_refuses_an_argument_that_it_does_not_know_before_it_writes"
 GROUND = ("files", "ranks", "tree", "random", "options")
 # room: (its files, how the names of its own tests begin); its own tests run before those of other rooms.
@@ -47,7 +47,7 @@ PATIENCE = 10.0  # seconds of processor time that a test may take beyond ten tim
 
 
 def mutants_in(room: str) -> list[Mutant]:
-    """All mutants of a room, but none of the arguments `strict=` and `repr=`, nor of the zoo, wrong on purpose."""
+    """All mutants of a room, except those of the arguments `strict=` and `repr=` and of the deliberately wrong zoo."""
     found = []
     for part in ROOMS[room][0]:
         for path in sorted((PACKAGE / part).rglob("*.py")) or [PACKAGE / part]:

@@ -118,7 +118,7 @@ CONFIGURATIONS = {
 
 @dataclass(frozen=True)
 class Goal:
-    """The best of `peers` should take at least so many times the time or memory of tinyattn, at three levels."""
+    """How many times tinyattn's time or memory the best of `peers` should take, at least: one number for each level."""
 
     configuration: str
     peers: tuple[str, ...]

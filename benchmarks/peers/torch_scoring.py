@@ -79,7 +79,7 @@ class Padded:
 
 
 class Buckets(Padded):
-    """torch-buckets: like torch-padded, but users are sorted by length, and each batch is as wide as its longest."""
+    """torch-buckets: as torch-padded, but users are sorted by length; a batch is as wide as its longest history."""
 
     TRIED_ON = 2048
 
