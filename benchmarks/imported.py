@@ -1,7 +1,7 @@
 """Does tinyattn give the same scores as the code that trained a SASRec checkpoint?
 
     python benchmarks/imported.py sasrec.pth --code SASRec.pytorch/python --heads 1 --block-form pre
-    python benchmarks/imported.py last.ckpt                    # RecTools' own, where it is installed
+    python benchmarks/imported.py last.ckpt                    # a checkpoint of RecTools, which must be installed
 
 FILE is a checkpoint of pmixer/SASRec.pytorch or RecTools. For pmixer's, `--code` is the folder of the model.py that
 trained it. That code and tinyattn score the same histories. Writes benchmarks/results/imported.json, with a row for
@@ -87,7 +87,7 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", metavar="FILE")
-    parser.add_argument("--code", metavar="FOLDER", help="folder of pmixer's model.py (default: FILE is of RecTools)")
+    parser.add_argument("--code", metavar="FOLDER", help="folder of pmixer's model.py, for a FILE of pmixer's")
     parser.add_argument("--heads", type=int)
     parser.add_argument("--block-form")
     parser.add_argument("--name", metavar="TEXT", help="the model's name in the table (default: the name of FILE)")

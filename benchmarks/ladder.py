@@ -87,7 +87,7 @@ def _climbed(key: str, rungs: dict[str, Any]) -> dict[str, str]:
     found, before, first, slower = {}, None, None, None
     for name, contender in ladder(key).items():
         row = rungs.get(contender)
-        slower = None if row is None else float(np.median(ratios(row)))  # than the library as it is
+        slower = None if row is None else float(np.median(ratios(row)))  # relative to the unchanged library
         first = slower if name == TEXTBOOK else first
         gain = f"{before / slower:.2f}" if before and slower else ""
         found[name] = f"{slower * _as_it_is(rungs):.1f} | {gain}" if slower else " | "
@@ -163,7 +163,7 @@ def pages() -> dict[Path, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of the two files")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the two data files, for real lengths")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--config", default=",".join(SHOWN), metavar="A,B", help="configurations")
     parser.add_argument(

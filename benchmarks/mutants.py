@@ -197,7 +197,7 @@ def test_check(item: pytest.Item) -> Check:
 
 
 def with_checks(use: Callable[[list[Check]], None]) -> None:
-    """Call `use` with all checks when pytest has collected the tests, so that forked children need not."""
+    """Call `use` with all checks after pytest has collected the tests: forked children inherit them."""
     problems: list[SystemExit] = []
 
     class Collected:

@@ -16,7 +16,7 @@ EQUIVALENT = Path(__file__).parent / "mutants_equivalent.toml"
 PACKAGE = Path(tinyattn.__file__).parent
 OPS = PACKAGE / "ops"
 NOT_REACHED = ""  # in place of the killer: the mutant survives because no test runs its line
-ENOUGH = 0.9  # share of a room's mutants to be killed, not counting equivalent ones
+ENOUGH = 0.9  # required share of killed mutants among those of a room that are not equivalent
 
 
 def key(mutant: Mutant) -> str:
@@ -207,7 +207,7 @@ def counts_of(room: dict[str, Any], reasons: dict[str, str]) -> dict[str, Any]:
 
 
 def rooms_part(rooms: dict[str, Any]) -> list[str]:
-    """The rooms' part of the page, with the reasons of the time of measuring: source lines may have changed since."""
+    """The rooms' part of the page, with the reasons recorded in the results: source lines may have changed since."""
     if not rooms:
         return []
     counts = {name: counts_of(room, room["because"]) for name, room in rooms.items()}

@@ -169,7 +169,7 @@ class Mutant:
 
 
 def mutants_of(source: str, file: str) -> list[Mutant]:
-    """All mutants of a file's source, in the order of its lines. Types, docstrings, f-strings, raises stay."""
+    """All mutants of a file, in the order of its lines; types, docstrings, f-strings and raises are not mutated."""
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     called = {id(inner) for function in functions for inner in ast.walk(function)}

@@ -104,7 +104,7 @@ def memory(what: str, pid: int | str | None = "self") -> float:
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(what + ":")) * 1024 / 1e6
-    except OSError:  # macOS counts in bytes
+    except OSError:  # macOS has no /proc, and its ru_maxrss is in bytes
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 

@@ -124,7 +124,7 @@ class Patch:
 
 
 def _owner(name: str) -> tuple[Any, str]:
-    """(the module or class that has it, the last part) of a dotted name of the library."""
+    """Split a dotted name of the library into its module or class and the name of the attribute."""
     *path, last = name.split(".")
     owner: Any = importlib.import_module("tinyattn")
     for i, part in enumerate(path, start=1):

@@ -2,7 +2,7 @@
 
 All pools compute the library's slices and add their results in its order, so their results agree to the bit. In other
 libraries' pools the parent does not compute. Parameters and gradients lie in `multiprocessing.shared_memory`; the
-executor sends each task and the rest of its result. The commands are those of benchmarks/peers/child.py.
+executor sends each task and the other parts of its result. The commands are those of benchmarks/peers/child.py.
 """
 
 import ctypes

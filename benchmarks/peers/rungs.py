@@ -193,7 +193,7 @@ FROM_THE_TEXTBOOK = ("one-piece", "padding-kept", "add-at-whole", "positions", "
 def ladder(configuration: str) -> dict[str, str]:
     """{rung added: contender}, from the textbook to the unchanged library; each has one optimization more."""
     left = [name for name in FROM_THE_TEXTBOOK if applies(name, configuration)]
-    found = {TEXTBOOK: "+".join(name for name in left if name != "padding-kept")}  # implied by one piece
+    found = {TEXTBOOK: "+".join(name for name in left if name != "padding-kept")}  # one-piece implies it
     return found | {name: "+".join(left[i:]) or AS_IT_IS for i, name in enumerate(left, start=1)}
 
 

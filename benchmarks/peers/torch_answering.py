@@ -1,8 +1,8 @@
 """Ten best next items in PyTorch's inference mode: like pmixer/SASRec.pytorch, and with fused attention.
 
-The first contender is built like that code, with norms before the sublayers: nn.MultiheadAttention has the sequence
-axis first, biases, and returns its weights; the feed-forward network is two convolutions of width 1; every history is
-padded on the left to the full length. One thing differs: scores use the item table itself, not a gathered copy.
+The first contender is built like that code, with norms before the sublayers: nn.MultiheadAttention takes the sequence
+axis first, has biases and returns its weights; the feed-forward network is two convolutions of width 1; every history
+is padded on the left to the full length. One thing differs: scores use the item table itself, not a gathered copy.
 """
 
 from typing import Any
