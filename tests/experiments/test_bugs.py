@@ -23,6 +23,7 @@ from tinyattn.experiments.bugs import (
     BY_RULE,
     DATA,
     KINDS,
+    _compared,
     angle,
     angle_of,
     findings,
@@ -130,6 +131,14 @@ def test_the_angle_is_precise_and_knows_no_size(degrees, size):
 def test_what_is_0_or_infinite_has_no_angle():
     assert angle_of(np.ones(2), np.zeros(2)) is None
     assert angle_of(np.ones(2), np.array([1.0, np.inf])) is None
+
+
+def test_a_gradient_of_another_size_has_no_angle():
+    """As of a bias whose gradient is not summed over the batch; training raises there, and the run is kept."""
+    right, wrong = (1.5, np.ones(3)), (1.25, np.ones(5))
+    assert _compared(right, wrong) == {"angle": None, "same bits": False, "losses": [1.5, 1.25]}
+    assert _compared(right, right) == {"angle": 0.0, "same bits": True, "losses": [1.5, 1.5]}
+    assert _compared(right, None) == {"angle": None, "same bits": False, "losses": [1.5, None]}
 
 
 def test_the_interval_holds_19_of_20_means():

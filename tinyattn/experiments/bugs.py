@@ -123,10 +123,13 @@ def _gradient(
 
 
 def _compared(right: Any, wrong: Any) -> dict[str, Any]:
-    """The angle of two gradients in degrees, and their losses; None for what is not finite or does not exist."""
+    """The angle of two gradients in degrees, and their losses; None for what is not finite or does not exist.
+
+    Two gradients of different sizes, as without the sum over a batch, have no angle.
+    """
     losses = [g and _finite(g[0]) for g in (right, wrong)]
     same = right is not None and wrong is not None and right[1].tobytes() == wrong[1].tobytes()
-    angle = 0.0 if same else None if wrong is None else angle_of(right[1], wrong[1])
+    angle = None if wrong is None or wrong[1].shape != right[1].shape else 0.0 if same else angle_of(right[1], wrong[1])
     return {"angle": angle if angle is None else float(f"{angle:.4g}"), "same bits": same, "losses": losses}
 
 
