@@ -1,4 +1,4 @@
-"""Write the results that README and chapter 09 quote on bugs that train, from the runs of the experiment bugs.
+"""Write what README says of models that are trained with bugs, from the runs of the experiment bugs.
 
     python benchmarks/bugs.py
 

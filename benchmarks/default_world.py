@@ -130,7 +130,7 @@ def text(result: dict[str, Any]) -> str:
     fewer = " or ".join(sorted({str(len(row["runs"])) for row in others.values()}))
     lines += [
         "",
-        "What is trained has a range, rounded outwards: another seed, or a processor with other last digits, ends a "
+        "Trained rows show a range, rounded outwards: another seed, or a processor that rounds differently, ends a "
         f"little elsewhere. SASRec was trained with {len(seeds)} seeds, each by kernels for AVX-512, which this Xeon "
         f"has, and by those for AVX2, which give an AMD EPYC's numbers; the others with {fewer}. SASRec closes most of "
         f"the gap between a Markov chain and the optimum: {share}. A run took {between(seconds, 0)} s of CPU time, of "

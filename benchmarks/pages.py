@@ -57,9 +57,9 @@ def machines_in(result: Any) -> Iterator[dict[str, Any]]:
 
 
 def age(name: str, machines: list[dict[str, Any]], since: Callable[[str, tuple[str, ...]], int | None]) -> list[str]:
-    """A row: name, number of commits that changed the code since the oldest result, dates, CPU models, commits.
+    """A row: name, number of later commits that changed the code, dates, CPU models, and the commits of the results.
 
-    The number is "?" if git knows none of the commits, and ends with "+" if it does not know all of them.
+    The number is "?" if git knows none of the results' commits, and ends with "+" if it lacks some.
     """
     commits = list(dict.fromkeys(m.get("commit") or "unknown" for m in sorted(machines, key=lambda m: m["date"])))
     code = tuple(f"tinyattn/{part}" for part in MEASURED.get(name, RUN))
@@ -89,7 +89,7 @@ def print_ages() -> None:
 
 
 def pages_of(script: str) -> dict[Path, str]:
-    """The result of the script's `pages()`: {page: its text, or the text of the script's part}."""
+    """The result of the script's `pages()`: {page: its text, or the script's part of it}."""
     module: Any = importlib.import_module(f"benchmarks.{script}")
     made: dict[Path, str] = module.pages()
     return made

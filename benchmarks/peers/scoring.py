@@ -1,7 +1,7 @@
 """Scores of every item for every user, in one process: `python -m benchmarks.peers.scoring NAME FOLDER`.
 
 A contender's constructor takes (network, weights, histories). `all_scores()` yields scores group by group of users,
-(users, items + 1), and may overwrite an array that it has yielded. `order` has the users in the order of the scores.
+(users, items + 1), and may overwrite an array that it has yielded. `order[r]` is the user of row r of all scores.
 """
 
 import pickle

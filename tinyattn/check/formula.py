@@ -1,6 +1,6 @@
-"""A formula whose source can be changed, to find a change that gives the numbers of an implementation.
+"""A formula whose source can be changed, to find a change that reproduces the wrong numbers of an implementation.
 
-It is an oracle, a form of plain.py, or a backward of the library. All functions that it calls share a separate
+It is an oracle, a function of plain.py, or a backward of the library. All functions that it calls share a separate
 namespace, in which changed versions replace them. mutants.py makes changes by rule, slips.toml has known ones.
 """
 
@@ -32,7 +32,7 @@ Slot = tuple[ast.AST, str, int | None]  # a node, its field, and an index if tha
 class Mutant:
     """One change of one function: `new` goes into the slot. `says` describes it in words.
 
-    `place` is FILE:LINE. `rank` is 0 for the plainest changes. `hint` is a question on the line, if it has one.
+    `place` is FILE:LINE. `rank` is 0 for the plainest changes. `hint` is the question in the line's comment, if any.
     """
 
     function: str
@@ -49,7 +49,7 @@ class Formula:
 
     def __init__(self, *entries: Callable[..., Any], within: str):
         self.space: dict[str, Any] = {"math": math}
-        self.places: dict[str, tuple[str, int]] = {}  # file, and the line before the first
+        self.places: dict[str, tuple[str, int]] = {}  # file, and the number of lines above
         self.trees: dict[str, ast.FunctionDef] = {}
         self.words: dict[str, dict[int, tuple[str, str]]] = {}  # by line: what it computes, and a question
         self.entries, self.within = [inspect.unwrap(entry) for entry in entries], within
@@ -126,7 +126,7 @@ class Formula:
         return [Mutant(name, "", says, 0, (self.trees[name], "body", None), body) for name, body in touched.items()]
 
     def values(self, run: Callable[[], Any]) -> dict[str, dict[str, Any]]:
-        """For each function the values, at its return, of its names and plain subscripts, and its result ("return")."""
+        """By function: the values of its names and plain subscripts when it returns, and its result ("return")."""
         wanted = {n: _atoms(tree) for n, tree in self.trees.items()}
         owner = {inner.name: n for n, tree in self.trees.items() for inner in ast.walk(tree)
                  if isinstance(inner, ast.FunctionDef)}  # fmt: skip
@@ -151,7 +151,7 @@ class Formula:
 
 
 def of_backward(spec: Spec) -> tuple[Formula, Any] | None:
-    """The library's backward as a formula, and an implementation with it; None if it is no function of ops/."""
+    """The library's backward as a formula, and an implementation that calls it; None if it is no function of ops/."""
     ours, name = spec.ours(), f"{spec.function}_backward"
     backward = getattr(ours, name, None)
     if backward is None or not backward.__module__.startswith("tinyattn.ops"):

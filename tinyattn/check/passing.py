@@ -52,7 +52,7 @@ def passing_of(forward: Callable[..., Any], library: inspect.Signature, name: st
     if not by_name and len(places) < len(required) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         count = f"{len(places)} argument{'s' * (len(places) != 1)}"
         raise CannotRunError(f"`{name}` takes {count}, expected {len(required)}: {', '.join(required)}")
-    taken = set() if by_name else set(places[: len(required)])  # by required arguments, under any names
+    taken = set() if by_name else set(places[: len(required)])  # filled by required arguments
     named -= taken
     named |= {OTHER_NAMES[n] for n in named if n in OTHER_NAMES and not isinstance(theirs[n].default, bool)}
     named |= {n for pair in PAIRS.keys() & named for n in PAIRS[pair]}

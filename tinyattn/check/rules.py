@@ -18,7 +18,7 @@ def parsed(text: str) -> Any:
 
 
 def fits(pattern: Any, node: Any, found: dict[str, Any]) -> bool:
-    """Whether `node` has the form of `pattern`, where each letter stands for one node, which `found` gets."""
+    """Whether `node` has the form of `pattern`, where each letter stands for one node, stored in `found`."""
     if isinstance(pattern, ast.Name) and len(pattern.id) == 1:
         known = found.setdefault(pattern.id, node)
         return known is node or ast.dump(known) == ast.dump(node)

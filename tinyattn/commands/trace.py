@@ -18,7 +18,7 @@ LIMIT = 60.0         # seconds; cases are small: a longer run would never end
 
 
 def add(command: Any, arguments: list[str]) -> None:
-    text = "package.module or path/to/file.py, and :FUNCTION unless its name is the kind's"
+    text = "package.module or path/to/file.py, then :FUNCTION, unless the function is named like its kind"
     command.add_argument("target", metavar="FILE:FUNCTION", help=text)
     command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="its kind (see `check --list`)")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the case (default: 0)")

@@ -63,12 +63,12 @@ WHY = """
 The theory, in italics. **Recall, induction, copying**: a state of fixed size holds a limited number of pairs, as each
 takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*, a limit where there is much to remember.
 {room}Attention keeps all tokens. It needs two blocks, as the answer stands beside the searched token, or as tokens have
-to be counted before the search: one block would have to grow with the number of tokens (for induction Sanford et al.
-2024). Without positions, a causal mask lets a block find out where tokens stand, for the blocks after it to use
-(Kazemnejad et al. 2023): *deeper*, as it takes one more block before the two, unless one of the two also does its work.
-**Parity** is solved by a state that a token can flip; not by attention with bounded scores (Hahn 2020; with a norm and
-positions i / n it is, Chiang & Cholak 2022), nor by linear recurrences whose decay is never negative, as RWKV's,
-Mamba's and Gated DeltaNet's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states of
+to be counted before the search: one block would have to be wider for more tokens (for induction Sanford et al. 2024).
+Without positions, a causal mask lets a block find out where tokens stand, for the blocks after it to use (Kazemnejad et
+al. 2023): *deeper*, as a third block comes first, unless one of the two does this, too. **Parity** takes a state that a
+token can flip. Attention with bounded scores has none (Hahn 2020; with a norm and positions i / n it can still solve
+the task, Chiang & Cholak 2022). Linear recurrences with decays of at least 0 have none either: RWKV, Mamba and Gated
+DeltaNet (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states of
 RNN and GRU are bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 for as many a's as b's
 (Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024); here decays
 come near 1 and never reach it. Learned positions beyond the trained length are untrained. The theory says whether
@@ -76,8 +76,8 @@ weights exist that solve a task at every length. It says nothing about training:
 steps did not find such weights; where a *no* was solved, it was solved at this length.
 """
 ROOM = """
-Here no task asks for more than {most:.0f} bits, and the smallest state, {kept} numbers in float32, has {bits:,}: what
-these states do not solve, they have not learned.
+Here no task asks for more than {most:.0f} bits, and the smallest state, {kept} numbers in float32, has {bits:,}: where
+they fail, the reason is training, and not their size.
 """
 
 
@@ -110,8 +110,8 @@ def _answers(results: Results, protocol: str) -> list[str]:
     """The share of right answers, mean and deviation, and how many of the runs solved the task."""
     tasks = [replace(task, length=TIMES[protocol] * LENGTH) for _, task in TASKS.values()]
     rows = [
-        ("*a guess that does not look*", [f"*{task.chance:.3f}*" for task in tasks]),
-        ("*one that tells odd places from even ones*",
+        ("*a blind guess*", [f"*{task.chance:.3f}*" for task in tasks]),
+        ("*a guess by odd or even place*",
          ["" if task.by_place is None else f"*{task.by_place:.3f}*" for task in tasks]),
         ("*bits that there are to remember*", [f"*{task.bits:.0f}*" for task in tasks]),
     ]  # fmt: skip
@@ -175,8 +175,8 @@ EXPERIMENT = Experiment(
     name="kinds",
     title="What tells kinds of sequence models apart",
     question=f"""
-Causal blocks of width {TRAINED["dim"]}, two unless the row names another number, with attention or a recurrence between
-the norms, learn {len(RULES)} tasks. **Recall**: pairs of a key and its value, then keys; the answer is the value of
+Two causal blocks of width {TRAINED["dim"]} (or the row's number), with attention or a recurrence, learn {len(RULES)}
+tasks. **Recall**: pairs of a key and its value, then keys; the answer is the value of
 each. **Induction**: the token that followed the last occurrence of this one. **Selective copy**: 8 tokens among blanks,
 to be repeated in order. **Parity**: is the number of ones so far odd? **Balance**: a's, then as many b's; was this
 the last b? (`tinyattn.data.SEQUENCE_TASKS` has each with its source.) Sequences of {LENGTH} tokens are drawn anew at

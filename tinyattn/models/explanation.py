@@ -34,7 +34,7 @@ class Explanation(NamedTuple):
 
 
 def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = None) -> Explanation:
-    """Which items of a history make the score s of `item`, by default of the best recommendation?
+    """Which items of a history make the score s of `item` (default: the best recommendation)?
 
         left out    s(history) - s(history without the j-th item)
         gradient    x_j · ∂s/∂x_j, with x_j the embedding of the j-th item: for neural models that read one
@@ -43,7 +43,7 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
 
     The first holds for every model. The second estimates to first order how far the score falls when the embedding
     becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 use the gradient alone).
-    Only the newest items, which the model reads, are compared; no older item replaces one that is left out. Raises
+    Only the newest items, which the model reads, get effects; no older item replaces one that is left out. Raises
     ValueError for an unknown id (named), and for a history of fewer than two items.
     """
     vocabulary, sequence = model.fitted(), in_order(sequence, "sequence")

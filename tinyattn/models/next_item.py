@@ -43,7 +43,7 @@ class NextItemNetwork(LossOptions):
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
     causal: ClassVar[bool] = True                       # does each position see only itself and earlier ones?
-    attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
+    attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) per layer?
     reads_times: ClassVar[bool] = False                 # does it read `Batch.times`?
     weights_remark: ClassVar[str] = ""                     # a remark on `weights` that do not sum to 1
 
@@ -78,7 +78,7 @@ class NextItemNetwork(LossOptions):
         raise NotImplementedError
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): the state at the last position of each history, for the batch `asking(batch)`."""
+        """(B, D): the state at the last position of each history in `asking(batch)`, which is applied here."""
         raise NotImplementedError
 
     @property
@@ -113,7 +113,7 @@ class NextItemNetwork(LossOptions):
         return partial(self.extend, p)
 
     def weights(self, cache: Any) -> list[Array]:
-        """The attention weights of each block, (B, h, L, L), for the batch `asking(batch)`; [] without attention."""
+        """The attention weights of each block, (B, h, L, L), from the cache of `forward(p, asking(batch))`, or []."""
         return self.attention(cache) if self.attends else []
 
     def asking(self, batch: Batch) -> Batch:
@@ -136,11 +136,11 @@ class NextItemNetwork(LossOptions):
         return {"items": ids[0], self.scored: xp.concatenate(ids[1:])}
 
     def undecayed(self, p: Any) -> list[Array]:
-        """Views of the biases that are columns of tables, in a tree shaped like p: they are not decayed."""
+        """Views, in p or a tree like it, of biases that are columns of tables: they are not decayed."""
         return [p[self.scored][:, -1]] if self.biased else []
 
     def align_with_targets(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
-        """States and batch, brought to one target per state."""
+        """States and batch, changed so that each state has one target."""
         return h, batch
 
     def align_with_targets_backward(self, dh: Array) -> Array:

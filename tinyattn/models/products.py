@@ -12,8 +12,8 @@ from ..evaluation.lazy import Counts
 from ..training import Workers
 
 USERS = 256              # per tile, about
-TILE = 1 << 18           # scores a tile: 1 MB of float32. BLAS may round small products differently
-KEPT = 4                 # tiles of the targets that are kept, and not computed again to be counted
+TILE = 1 << 18           # scores per tile: 1 MB of float32; BLAS may round smaller products differently
+KEPT = 4                 # tiles with targets that are kept for counting, and not computed twice
 
 
 class Products(LazyScores):

@@ -37,7 +37,7 @@ def _widens(op: Subject) -> Switch | None:
     """np.sqrt(d) widens every result; an initial state of np.zeros widens the results of calls without `h0`."""
     cases = cases_of(op, 8, lambda case: _dtypes(case) == {np.dtype(np.float32)}, ((2,),))
     results = [np.asarray(op.outputs(**case)[0]) for case in cases]
-    # wrong values count, too: otherwise their dtype would be reported as a second failure of one bug
+    # right values or wrong: otherwise the dtype of wrong ones would be reported as a second failure of one bug
     numbers = all(np.isfinite(error(y, oracle(op, case))) for y, case in zip(results, cases, strict=True))
     wide = [y.dtype == np.float64 for y in results]
     if numbers and any(wide) and (all(wide) or wide == [case.get("h0", 0) is None for case in cases]):
@@ -46,7 +46,7 @@ def _widens(op: Subject) -> Switch | None:
 
 
 def deaf(op: Subject, name: str) -> bool:
-    """Whether `op` has the errors of float32, and changes of an argument below float32's precision have no effect."""
+    """Whether `op` errs like float32, and ignores changes of an argument below float32's precision."""
     same, total, worst = 0, 0, 0.0
     for case in (op.fit(widened(case)) for case in cases_of(op, 12, leads=((2,),))):
         if not is_float_array(case.get(name)):

@@ -37,7 +37,7 @@ RANKS: dict[tuple[float, ...], str] = {
 
 @convention("ties", "a target may rank before, after or by position among items of its score, not at their mean")
 def _ties(op: Subject) -> Switch | None:
-    """The second and the third item have the same score; their NDCG shows how each is ranked, or else the hits do."""
+    """Items two and three have the same score; their NDCG shows the rank of each or, if it is wrong, the hits."""
     try:
         scores, metric = np.array([3.0, 2, 2, 1, 0]), of_one_user(op.other("ndcg"))
         gains = [float(metric(scores.copy(), target, 4)) for target in range(4)]
@@ -51,8 +51,8 @@ def _ties(op: Subject) -> Switch | None:
 
 
 def _ties_of_hits(op: Subject) -> Switch | None:
-    """Three items share a score, and have the mean rank 3. A rank is the least k with a hit. The metric may also rank
-    the smallest score first, which is wrong."""
+    """Three items share a score, and have the mean rank 3. A rank is the least k with a hit. A metric that
+    ranks the smallest score first is wrong, but that is not judged here."""
     scores, hit = np.array([3.0, 2, 2, 2, 0]), of_one_user(op)
     first, *tied, last = (sum(hit(scores.copy(), target, k) < 0.5 for k in range(1, 6)) + 1 for target in range(5))
     if {first, last} != {1, 5} or not set(tied) <= {2, 3, 4} or set(tied) == {3}:
@@ -67,7 +67,7 @@ SHARES: dict[tuple[float, ...], tuple[int, int]] = {(1, 1): (2, 2), (0, 0): (3, 
 
 @convention("ties of several", "a relevant item may rank before, after or by position among items of its score")
 def _ties_of_several(op: Subject) -> Switch | None:
-    """As `_ties`, from the recall at 2 of each tied item, or from its NDCG divided by the NDCG of rank 2."""
+    """As `_ties`, from each tied item's recall at 2, or its NDCG at 2 over that of rank 2."""
     scores, metric = np.array([3.0, 2, 2, 1]), of_one_user(op)
     second = metric(np.array([3.0, 2, 1, 0]), np.arange(4) == 1, 2)
     shares = [round(float(metric(scores.copy(), target, 2) / second), 6) for target in np.eye(4, dtype=bool)]
@@ -87,7 +87,7 @@ class SmallK(Switch):
 
 @convention("small k", "k may have to be at most, or below, the number of items")
 def _small_k(op: Subject) -> Switch | None:
-    """Whether it raises for k = 4, as topk does, or also for k = 3, as argpartition does, of 3 items."""
+    """Whether, for 3 items, it raises at k = 4, as topk does, or also at k = 3, as argpartition does."""
 
     def raises(k: int) -> bool:
         try:

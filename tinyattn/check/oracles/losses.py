@@ -33,7 +33,7 @@ def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -
 def smoothed_cross_entropy(
     logits: Array, targets: Array, weights: Array | None = None, smoothing: float = 0.1
 ) -> float:
-    """The sum over all classes of the cross-entropy with this class as target, times its smoothed probability."""
+    """Σ over classes of a class's smoothed probability times the cross-entropy with it as target."""
     V = logits.shape[-1]
     return sum((smoothing / V) * cross_entropy(logits, np.full(targets.shape, j), weights) for j in range(V)) + (
         1 - smoothing
@@ -108,6 +108,6 @@ def ndcg_of_several(scores: Array, relevant: Array, k: int) -> float:
 
 
 def _gain(scores: Array, item: int, of_place: Callable[[int], float]) -> float:
-    """The mean gain of the places of all items with this item's score."""
+    """The gain of an item: the mean over the places of all items that tie with it."""
     greater, tied = (sum(1 for s in scores if found(s)) for found in (scores[item].__lt__, scores[item].__eq__))
     return sum(of_place(greater + place) for place in range(1, tied + 1)) / tied

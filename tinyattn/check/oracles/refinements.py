@@ -24,7 +24,7 @@ def refine_add(A: Array, W_Q: Array, W_K: Array, scale: float | None = None, lag
 
 
 def refine_value(A: Array, W_Q: Array, W_K: Array, W_V: Array) -> Any:
-    """Row by row: the literal form of the sequence that ends at this row."""
+    """Row k is the last row of the literal form for the first k + 1 tokens."""
     B = np.zeros(A.shape)
     A, W_Q, W_K, W_V = (np.broadcast_to(np.tril(x), A.shape) for x in (A, W_Q, W_K, W_V))
     for *lead, k in np.ndindex(A.shape[:-1]):
@@ -34,7 +34,7 @@ def refine_value(A: Array, W_Q: Array, W_K: Array, W_V: Array) -> Any:
 
 
 def refine_value_literal(A: Array, W_Q: Array, W_K: Array, W_V: Array) -> Any:
-    """Column by column: a softmax over the columns that are looked at."""
+    """Each column of B mixes the columns of Z, with weights by softmax."""
     X, Y, Z = (_product(np.broadcast_to(W, A.shape), A) for W in (W_Q, W_K, W_V))
     B, n = np.zeros(A.shape), A.shape[-1]
     for *lead, t in np.ndindex((*A.shape[:-2], n)):

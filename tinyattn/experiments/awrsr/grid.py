@@ -2,15 +2,15 @@
 
 Fixed before the first run, with the rules of the verdicts in claims.py. **Selection**: the epoch by validation;
 learning rate and dropout of each backbone by settings.py, on its plain form alone. **Budget**: a refinement has its
-backbone's settings, epochs and patience. **Power**: over seeds NDCG@5 has a standard deviation of about 3 %, as SASRec
-had before the grid. Three seeds of a row and six of its backbone then show a difference of 5 % (95 %); the twelve runs
-of a refinement in its four places show one of 2 %. Intervals over users cover other users, not other seeds. The paper's
-gains are 0 to 9 %, one number each. **Left out** for the budget: M_value and M_stoc at depth, lags on STOSA; STOSA at
-depth is in depth.py.
+backbone's settings, epochs and patience. **Power**: NDCG@5 is taken to vary by 3 % (standard deviation) over seeds, as
+SASRec's did before the grid. Three runs of a row and six of its backbone then show a difference of 5 % (at 95 %
+confidence); the twelve runs of a refinement, three for each dataset and backbone, show one of 2 %. Intervals over users
+leave out the variation between seeds. The paper's gains are 0 to 9 %, one number each. **Left out** for the budget:
+M_value and M_stoc at depth, lags on STOSA; STOSA at depth is in depth.py.
 
 **Added after the first runs**, without a verdict: M_value in its other causal form; n 20 and d 128 on Beauty
-(OF_PAPER), which the paper names for SASRec; and, as maps know positions, SASRec unrefined with a learned bias for
-each range of distances (T5) instead of learned positions.
+(OF_PAPER), which the paper names for SASRec; and plain SASRec with a learned bias for each range of distances (T5)
+instead of learned positions, because a refinement's matrices also learn something about positions.
 """
 
 from dataclasses import replace
@@ -85,7 +85,7 @@ TIMES_AS_LONG = {"none": 1.0, "simp": 1.25, "value": 2.3, "add": 1.25, "stoc": 1
 
 
 def published_gain(data: str, backbone: str, form: str, depth: int = 1) -> float | None:
-    """The paper's gain in NDCG@5, as a share of the backbone's, or None. Several layers are on Beauty alone."""
+    """The paper's gain in NDCG@5, as a share of the backbone's, or None. Only Beauty has several layers."""
     if depth > 1:
         mine, theirs = (BY_DEPTH[backbone, name][depth - 1] for name in (form, "none"))
         return mine / theirs - 1
@@ -94,7 +94,7 @@ def published_gain(data: str, backbone: str, form: str, depth: int = 1) -> float
 
 
 def rows_of_grid() -> dict[str, Row]:
-    """Every row, by key: data, backbone and refinement, and the number of layers above one."""
+    """Every row, by key: data, backbone and refinement, and the number of layers if it is above one."""
     rows: dict[str, Row] = {}
     for data in DATASETS:
         for title, key in (("popularity", "popularity"), ("Markov", "markov")):

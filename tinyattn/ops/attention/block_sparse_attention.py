@@ -4,9 +4,9 @@ Each block is an ordinary `attention` of the rows that it gathers:
 
     out[queries of z] = attention(q[queries of z], k[keys of z], v[keys of z], allowed of z)
 
-Blocks of one size are one call, like the sequences of a batch. A query is in one block, so row i of `out` is read from
-the place of query i. A key may be in several blocks, and its gradient is a sum. Keys that are in equally many blocks
-are summed side by side, so that the result does not depend on the order of threads.
+Blocks of one size are one call, like the sequences of a batch. A query is in at most one block, so row i of `out`
+is read from the place of query i. A key may be in several blocks, and its gradient is a sum. Gradients are gathered and
+summed in a fixed order, together for keys in equally many blocks, so that the result is always the same to the bit.
 (Child et al. 2019, section 5; Zaheer et al. 2020, appendix D.)
 """
 
@@ -31,8 +31,8 @@ def block_sparse_attention(
     c is `scale`, by default 1 / √d, and looks_z are the allowed pairs of block z. The result is that of `attention`
     under `layout.mask`, but only `layout.pairs` scores are computed, not n m.
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e); `keys` (boolean, True = a real key, not padding)
-    broadcasts to (..., m); `bias`, for a layout of one group, to (..., z, a, b)
-    -> out (..., n, e), weights, for each group (..., z, a, b), before dropout. `dense_weights` makes them (..., n, m).
+    broadcasts to (..., m); in a group of z blocks of a queries and b keys, `bias` broadcasts to (..., z, a, b)
+    -> out (..., n, e), weights of each group (..., z, a, b), before dropout. `dense_weights` makes them (..., n, m).
     `keep` says which pairs dropout keeps: the same as `keep_mask` of all pairs, but computed for the blocks alone.
     A query that is in no block, or may look at nothing, gets zeros.
     Raises ValueError for a layout of other sizes, a bias where the layout has several groups, and shapes that do not
@@ -80,7 +80,7 @@ def block_sparse_attention_backward(
 
 
 class _Group(NamedTuple):
-    """A group of blocks in the module of the arrays; an empty place, -1, reads the last row, and is hidden."""
+    """A group of blocks, in arrays of NumPy or CuPy; an empty place, -1, reads the last row, and is hidden."""
 
     queries: Array              # (z, a)
     keys: Array                 # (z, b)
@@ -93,7 +93,7 @@ class _Plan(NamedTuple):
     groups: list[_Group]
     of_queries: Array           # (n,): the row of each query; one beyond the last for a query in no block
     missing: bool               # is there such a query?
-    of_keys: list[Array]        # for each number c of blocks: (u, c), the rows of the u keys that are in c blocks
+    of_keys: list[Array]        # for each c: (u, c), the rows of the u keys that are in c blocks
     order: Array                # (m,): the index of each key's sum, when the sums of `of_keys` are concatenated
     unread: bool                # are there keys in no block? Their index is after all sums
 
