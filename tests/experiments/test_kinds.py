@@ -88,7 +88,7 @@ def test_the_page_says_who_solved_what_beside_what_theory_says():
     assert cells[1] == "0.500 ± 0.000 (0 of 3), *size*"
     assert cells[5] == "**0.990 ± 0.000 (3 of 3)**, *yes*"
     assert "| GRU |  |  |  |  | 600 |  |" in found                             # steps: 3 epochs of 200
-    assert "| *a guess that does not look* | *0.062* |" in found
+    assert "| *a blind guess* | *0.062* |" in found
     assert found.count("| *bits that there are to remember* | *15* | *46* | *64* | *24* | *1* | *") == 3
     assert "more than 64 bits, and the smallest state, 64 numbers in float32, has 2,048: what\nthese" in found
 
