@@ -153,7 +153,7 @@ def test_right_answers_flags_and_what_cannot_be_read(graded, folder):
     assert "SyntaxError" in mark(records, "dan")["verdict"]
     assert mark(records, "dan", "repaired_rank")["outcome"] == "right"
     problems = {record["person"]: " ".join(record["problems"]) for record in records}
-    assert "no notebook" in problems["eve"]
+    assert "not a notebook" in problems["eve"]
     assert "kernel 'R'" in problems["fay"]
     assert "neither a notebook nor Python" in problems["gil.docx"]
     assert "another version of the chapter" in problems["hal"]
