@@ -187,7 +187,7 @@ def folder(repository: str) -> str:
 
 
 def asked_for(case: Case, words: list[str] | None) -> bool:
-    return words is None or not {case.repository, case.file, case.object, case.kind}.isdisjoint(words)
+    return words is None or not {case.repository, case.file, case.object, case.kind, case.target}.isdisjoint(words)
 
 
 def needs_torch(case: Case) -> bool:
@@ -312,10 +312,10 @@ def _without(text: str, part: str) -> str:
 
 def reported(report: Report, short: Callable[[str], str] = str) -> dict[str, Any]:
     """A report as a row: the verdict, the first failure, the names of bugs, and remarks if there are any."""
-    bugs = report.diagnosis.bugs if report.diagnosis and report.diagnosis.how != "cause" else ()  # only bugs of the zoo
+    bugs = report.diagnosis.bugs if report.diagnosis else ()
     row: dict[str, Any] = {
         "verdict": "not run" if report.problem else "holds" if report else "fails",
-        "named": [[bug.name for bug in equals] for equals in bugs],
+        "named": [[bug.says if ".py:" in bug.name else bug.name for bug in equals] for equals in bugs],  # a changed line says what changes
         "failures": {finding.property: short(finding.message) for finding in report.failures},
     }
     if report.problem:
