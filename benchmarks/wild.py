@@ -313,9 +313,10 @@ def _without(text: str, part: str) -> str:
 def reported(report: Report, short: Callable[[str], str] = str) -> dict[str, Any]:
     """A report as a row: the verdict, the first failure, the names of bugs, and remarks if there are any."""
     bugs = report.diagnosis.bugs if report.diagnosis else ()
+    # a bug by rule is named by its line, which moves
     row: dict[str, Any] = {
         "verdict": "not run" if report.problem else "holds" if report else "fails",
-        "named": [[bug.says if ".py:" in bug.name else bug.name for bug in equals] for equals in bugs],  # a changed line says what changes
+        "named": [[bug.says if ".py:" in bug.name else bug.name for bug in equals] for equals in bugs],
         "failures": {finding.property: short(finding.message) for finding in report.failures},
     }
     if report.problem:
