@@ -15,7 +15,7 @@ import numpy as np
 
 DRAWS = 20
 STEP = 1e-5  # of central differences, whose own error is about 1e-9
-FORWARD, GRADIENT = 1e-10, 1e-7  # larger errors are more than rounding
+FORWARD, GRADIENT, STEPS = 1e-10, 1e-7, 1e-6  # larger errors are more than rounding; steps may be float32
 
 
 class Form(NamedTuple):
@@ -247,7 +247,7 @@ def is_right(found: dict[str, float | str]) -> bool:
     """Whether nothing raised and all errors that `measure` found are rounding."""
     numbers = {name: x for name, x in found.items() if name != "float32"}
     forward = ("vector", "m", "v") if "vector" in found else ("forward",)
-    limits = {name: FORWARD if name in forward else GRADIENT for name in numbers}
+    limits = {name: FORWARD if name in forward else STEPS if name == "steps" else GRADIENT for name in numbers}
     return all(not isinstance(x, str) and x <= limits[name] for name, x in numbers.items())
 
 

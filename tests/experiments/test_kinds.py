@@ -90,7 +90,7 @@ def test_the_page_says_who_solved_what_beside_what_theory_says():
     assert "| GRU |  |  |  |  | 600 |  |" in found                             # steps: 3 epochs of 200
     assert "| *a blind guess* | *0.062* |" in found
     assert found.count("| *bits that there are to remember* | *15* | *46* | *64* | *24* | *1* | *") == 3
-    assert "more than 64 bits, and the smallest state, 64 numbers in float32, has 2,048: what\nthese" in found
+    assert "more than 64 bits, and the smallest state, 64 numbers in float32, has 2,048: where\nthey" in found
 
 
 def test_the_remarks_hold_of_the_committed_runs():
