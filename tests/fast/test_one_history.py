@@ -134,6 +134,20 @@ def test_many_rows_of_scores_and_whoever_wants_the_readable_form_go_the_long_way
     assert_as_defined(model, lengths=(1, 3, 4))
 
 
+def test_few_histories_are_answered_one_by_one_and_more_in_one_batch(monkeypatch):
+    model, several = model_of(), [HISTORY[:n] for n in (3, 8, 1, 5)]
+    expected = model.network.score(model.parameters, pad(several, MAXLEN))[:, 1:]
+    np.testing.assert_allclose(model.score(several)[:, 1:], expected, rtol=0, atol=1e-11)
+    monkeypatch.setattr(one_history, "FEW", 4)
+    with monkeypatch.context() as patched:
+        patched.delattr(SASRecNetwork, "last_state")
+        model.score(several)
+        with pytest.raises(NotImplementedError):
+            model.score([*several, HISTORY])
+        with pytest.raises(NotImplementedError):  # one of them is unknown to this form
+            model.score([HISTORY[:0], HISTORY])
+
+
 def test_large_scores_stay_finite_and_ruined_parameters_are_refused():
     model = model_of(np.float32)
     for name in ("query", "key"):

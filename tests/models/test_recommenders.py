@@ -377,7 +377,7 @@ def test_a_few_histories_start_no_thread_and_many_do(rng, monkeypatch):
     model = SASRec(**SMALL | {"workers": 2}).fit(leave_one_out(TINY.generate()), progress=False)
     started = []
     monkeypatch.setattr(neural, "Workers", lambda count: started.append(count) or Workers(count))
-    histories = [rng.integers(1, 17, n) for n in rng.integers(1, 9, 10)]
+    histories = [rng.integers(1, 17, n) for n in rng.integers(1, 9, 20)]
     expected = model.score(histories)
     model.recommend(model.items.decode(histories[0]).tolist(), 3)
     assert started == []

@@ -1,4 +1,4 @@
-"""The state after one history, on the host: products of parameters are computed once and kept.
+"""The state after one history, or after each of a few, on the host: products of parameters are computed once and kept.
 
 For one history, the overhead of NumPy's calls dominates, so this file makes few calls. In pre-LN blocks:
 
@@ -24,6 +24,7 @@ from ..layers import ACTIVATIONS
 from .one_token import normed_map
 
 MOST_ROWS = 400      # tokens times heads: beyond it arithmetic outweighs calls, and this form does more arithmetic
+FEW = 16             # histories in one call; from about 30 on, one batch with larger products is faster
 
 
 class Folded(NamedTuple):
@@ -110,19 +111,19 @@ class OneHistory:
 
 
 def states(model: Any, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
-    """`NeuralRecommender._states` of one history, on the host."""
-    if len(histories) != 1 or not network.is_plain or not is_numpy(get_xp(p[network.scored])):
+    """`NeuralRecommender._states` of few histories, one by one on the host."""
+    if not 0 < len(histories) <= FEW or not network.is_plain or not is_numpy(get_xp(p[network.scored])):
         return NotImplemented
     one = vars(network).get("_one_history")                      # kept by the network since the first answer
     if one is None or not one.is_of(network, p):
         if not OneHistory.suits(network):
             return NotImplemented
         one = network._one_history = OneHistory(network, p)
-    history = histories[0][-network.maxlen :]
-    if not 0 < len(history) <= one.longest or history.min() < 1 or history.max() > network.n_items:
+    latest = [history[-network.maxlen :] for history in histories]
+    if not all(0 < len(h) <= one.longest and h.min() >= 1 and h.max() <= network.n_items for h in latest):
         return NotImplemented                                    # the readable form refuses unknown items
     with np.errstate(over="ignore", invalid="ignore"):           # as in `_states`
-        return one.state(history)[None]
+        return np.stack([one.state(history) for history in latest])
 
 
 def _folded(p: Any, heads: int) -> Folded:

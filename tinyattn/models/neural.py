@@ -15,7 +15,7 @@ from .. import backend
 from ..data import Interactions, ItemVectors, Sampler, Split, Vocabulary, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..evaluation.protocol import SCORES_AT_ONCE, parts_of
-from ..forms import replaceable
+from ..forms import readable, replaceable
 from ..options import make_parts, option, options_of
 from ..ranks import ranks
 from ..training import SLICE_TOKENS, Learner, Workers
@@ -124,14 +124,18 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
             self.network, self.parameters, self.moments = network, learned.whole(self.parameters), None
 
     def _is_finite(self, network: Any, p: Any, data: Interactions) -> bool:
-        """Are all users' scores finite, after their whole histories? Computed only if a parameter exceeds HUGE."""
+        """Are all users' scores finite, after their whole histories? Computed only if a parameter exceeds HUGE.
+
+        In the readable form: a faster one of few histories may be finite where a batch is not.
+        """
         xp = backend.get_xp(p[network.scored])
         if all(xp.max(xp.abs(leaf)) < HUGE for _, leaf in leaves(p)):
             return True
         users = np.flatnonzero(data.lengths)
         for part in parts_of(len(users), max(1, SCORES_AT_ONCE // network.n_items)):
             read: Any = data.timed if network.reads_times else data.sequence
-            scores = self._score(network, p, [read(u) for u in users[part].tolist()], users[part] + 1)
+            with readable():
+                scores = self._score(network, p, [read(u) for u in users[part].tolist()], users[part] + 1)
             if not np.all(np.isfinite(scores[:, 1:])):
                 return False
         return True
