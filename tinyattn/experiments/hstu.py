@@ -73,7 +73,7 @@ MovieLens 1M needs a file with a time on each line, `user item time`, made of it
     },
     rows={
         f"{data}-{split}-{key}": Row(title, f"{data}-{split}", "sasrec", OF_DATA.get(data, OF_DATA["ml-1m"]) | options,
-                                     minutes=(*minutes, minutes[0] / 8)[place])
+                                     minutes=(*minutes, minutes[0] / 8)[place], late=int(split == "last"))
         for place, data in enumerate(DATASETS)
         for split in SPLIT_BY
         for key, (title, options, minutes) in MODELS.items()
