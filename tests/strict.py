@@ -325,9 +325,9 @@ def _around(ids: np.ndarray, size: int) -> np.ndarray:
 
 
 def _refuse_duplicates(key: Any) -> None:
-    arrays = [part.reshape(-1) for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, np.ndarray)]
+    arrays = [part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, np.ndarray)]
     if arrays:
-        places = np.stack(np.broadcast_arrays(*arrays))
+        places = np.stack([part.reshape(-1) for part in np.broadcast_arrays(*arrays)])
         if np.unique(places, axis=1).shape[1] < places.shape[1]:
             raise StrictError("assignment to ids of which some repeat: which one wins is not defined; use xp.add.at")
 

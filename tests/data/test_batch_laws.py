@@ -303,3 +303,38 @@ def test_a_cloze_batch_has_the_newest_items_and_the_seeds_own_holes():
         np.flatnonzero(data.lengths > 1) + 1
     )
     assert everyone[: sampler.steps] != everyone[sampler.steps :]
+
+
+@pytest.mark.parametrize("kind", ["plain", "shared", "cloze", "timed"])
+def test_a_batch_is_padded_on_to_one_of_few_lengths(kind):
+    """Nothing is lost or counted twice; the targets of cloze batches have other places, of weight 0."""
+    some = Interactions.from_sequences([np.arange(1, 2 + n % 8) for n in range(30)] + [[9]])
+    if kind == "timed":
+        history = np.arange(12)
+        data = Interactions.from_columns(np.repeat([1, 2, 3], 4), history + 1, 1e9 + history)
+        sampler = Sampler(data, 6, 3, 0, negatives=True, timed=True)
+    elif kind == "cloze":
+        sampler = ClozeSampler(some, 6, 2, 0, True, rho=0.4, mask_last=0.3)
+    else:
+        sampler = Sampler(some, 6, 2, 0, True, 3 * (kind == "shared"))
+    lengths = set()
+    for step in range(sampler.steps):
+        batch = sampler.batch(step)
+        longer, (B, n) = batch.padded(), batch.ids.shape
+        assert longer.ids.shape == (B, {1: 1, 2: 2, 3: 4, 4: 4}.get(n, 6))
+        assert longer.slots[:, n:].tolist() == [[5] * (longer.ids.shape[1] - n)] * B
+        for name, x, y in zip(batch._fields, batch, longer, strict=True):
+            assert (x is None) == (y is None)
+            if x is not None and name in ("users", "shared"):
+                assert y is x
+            elif x is not None:
+                assert y.dtype == x.dtype
+                assert y[:, : x.shape[1]].tolist() == x.tolist()
+                assert name in ("slots", "target_positions") or not np.any(y[:, x.shape[1] :])
+        if kind == "cloze":
+            assert longer.targets.shape == longer.target_positions.shape == longer.weight.shape
+            assert longer.targets.shape[1] in (4, longer.ids.shape[1])
+            assert all(len({*row}) == len(row) for row in longer.target_positions.tolist())
+            assert longer.target_positions.max() < longer.ids.shape[1]
+        lengths.add(n)
+    assert len(lengths) > 2 or kind == "timed"

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import weakref
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from tests.models.small import DATA, TRAINED, make
 from tests.models.worlds import TINY
 from tests.strict import COUNTS, Cublas, StrictArray, strict
 from tinyattn import backend
-from tinyattn.data import Sampler, leave_one_out
+from tinyattn.data import Interactions, Sampler, leave_one_out
 from tinyattn.layers.positions import t5
 from tinyattn.models import MODELS, SASRecNetwork
 from tinyattn.training import DivergedError, InterruptedRunError, Learner, Settings, launching, recording, train
 from tinyattn.training.launching import Launcher
+from tinyattn.training.sending import Sender
 from tinyattn.tree import leaves
 
 pytestmark = pytest.mark.host
@@ -44,7 +46,7 @@ def recorded(monkeypatch):
 
 
 def trained(device="strict", form="pre", loss="bce", batches=MANY, checkpoint=None, **how):
-    network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8, block_form=form, objective=loss)
+    network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=batches.maxlen, dim=8, block_form=form, objective=loss)
     settings = Settings(**{"epochs": 1, "device": device} | how)
     p, history = train(network, batches, settings, checkpoint=checkpoint, progress=False)
     numbers = [backend.to_numpy(leaf) for _, leaf in leaves(p)]
@@ -88,6 +90,26 @@ def test_every_model_learns_the_same_from_recorded_steps(name, recorded, monkeyp
 
 
 @pytest.mark.slow(seconds=1)
+@pytest.mark.parametrize("name", [name for name in TRAINED if MODELS[name].table == "ranking"])
+def test_every_recommender_learns_the_same_from_batches_that_are_padded_on(name, monkeypatch):
+    lengths = []
+
+    def history(pads):
+        def send(self, batch, *rest, whole=Sender.send):
+            lengths.append(batch.ids.shape[1])
+            return whole(self, batch.padded() if pads else batch, *rest)
+
+        monkeypatch.setattr(Sender, "send", send)
+        model = make(name, device="strict", maxlen=8, batch_size=3, dropout=0.2, epochs=1)
+        model.fit(DATA["ranking"], progress=False)
+        monkeypatch.undo()
+        return [(row["loss"], row["gradient_norm"], row["valid"]) for row in model.history]
+
+    np.testing.assert_allclose(history(True), history(False), rtol=1e-5)
+    assert {3, 5, 6} <= {*lengths}  # to 4, 8 and 8
+
+
+@pytest.mark.slow(seconds=1)
 def test_a_run_that_was_stopped_between_recorded_steps_is_resumed(recorded, tmp_path):
     class Interrupted(Sampler):
         def batch(self, step):
@@ -115,6 +137,48 @@ def test_other_layouts_than_the_first_few_and_several_batches_are_computed_call_
     monkeypatch.undo()
     np.testing.assert_array_equal(p, trained()[0])
     assert not recorded
+
+
+UNEVEN = Sampler(
+    Interactions.from_sequences([np.arange(1, 2 + n % 17) for n in range(1, 40)]), maxlen=16, batch_size=2, seed=0,
+    negatives=False, shared=0,
+)  # fmt: skip
+
+
+def same_as_unrecorded(monkeypatch, batches, **how):
+    p, history = trained(batches=batches, loss="ce", **how)
+    monkeypatch.setattr(recording, "PROVEN", ())
+    plain, plain_history = trained(batches=batches, loss="ce", **how)
+    np.testing.assert_allclose(history, plain_history, rtol=1e-5)
+    np.testing.assert_allclose(p, plain, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow(seconds=2)
+def test_histories_of_many_lengths_are_padded_to_few(recorded, monkeypatch):
+    """Unpadded none would be launched: a record begins when a layout is met for the second time."""
+    assert max(Counter(UNEVEN.batch(i).ids.shape for i in range(UNEVEN.steps)).values()) == 2
+    same_as_unrecorded(monkeypatch, UNEVEN)
+    assert len(recorded) >= 9
+
+
+@pytest.mark.slow(seconds=2)
+def test_a_length_beyond_the_recorded_ones_is_computed_call_by_call(recorded, monkeypatch):
+    monkeypatch.setattr(launching, "MOST", 1)
+    same_as_unrecorded(monkeypatch, UNEVEN)
+    assert 3 <= len(recorded) < UNEVEN.steps - 5
+
+
+def test_shapes_that_change_in_the_middle_of_a_training_are_other_layouts(recorded, monkeypatch):
+    """A row more, and another maxlen, where padding ends: no earlier record is launched on them."""
+
+    class Changing(Sampler):
+        def batch(self, step):
+            later = Sampler(self.train, 13, 3, 0, False)
+            return later.batch(step) if step > 9 else super().batch(step)
+
+    batches = Changing(UNEVEN.train, 16, 2, 0, False)
+    same_as_unrecorded(monkeypatch, batches)
+    assert len(recorded) >= 3
 
 
 def test_batches_that_make_a_step_together_are_not_recorded(recorded):

@@ -54,6 +54,30 @@ class Batch(NamedTuple):
         parts = ((x, widths.get(name, n_targets)) for name, x in zip(self._fields, self, strict=True))
         return Batch(*(None if x is None else x[rows] if x.ndim == 1 else x[rows, :upto] for x, upto in parts))
 
+    def padded(self) -> "Batch":
+        """The same rows on the host, padded on: their length is a power of two or maxlen, so that lengths are few.
+
+        `target_positions` grow in proportion, to a multiple of 4, by other positions of weight 0.
+        """
+        length, maxlen = self.ids.shape[1], int(np.max(self.slots)) + 1
+        width = n_targets = min(1 << (length - 1).bit_length(), maxlen)
+        at = self.target_positions
+        if at is not None:
+            n_targets = min(-(-at.shape[1] * width // length // 4) * 4, width)
+            taken = np.zeros((len(at), width), dtype=bool)
+            np.put_along_axis(taken, at, True, axis=1)
+            others = np.argsort(taken, axis=1, kind="stable")[:, : n_targets - at.shape[1]]
+            at = np.concatenate([at, others], axis=1)
+
+        def longer(x: Array, to: int, fill: int = 0) -> Array:
+            return None if x is None else np.pad(x, ((0, 0), (0, to - x.shape[1])), constant_values=fill)
+
+        return self._replace(
+            ids=longer(self.ids, width), slots=longer(self.slots, width, maxlen - 1), times=longer(self.times, width),
+            targets=longer(self.targets, n_targets), negatives=longer(self.negatives, n_targets),
+            weight=longer(self.weight, n_targets), target_positions=at,
+        )  # fmt: skip
+
     def map(self, f: Callable[[Array], Array]) -> "Batch":
         """The batch with `f` applied to every array that is not None."""
         return Batch(*(None if x is None else f(x) for x in self))

@@ -8,7 +8,10 @@ SLICE_TOKENS = 1600      # few enough for a slice's activations to stay in a cor
 
 
 class Batch(Protocol):
-    """Rows with weights. `tinyattn.data.Batch` is one."""
+    """Rows with weights. `tinyattn.data.Batch` is one.
+
+    A batch may have `padded()`: itself on the host, padded to one of few sizes, for steps that are recorded.
+    """
 
     @property
     def rows(self) -> Array:

@@ -7,14 +7,15 @@ from typing import Any
 from .batch import Batch
 from .recording import CannotRecordError, record
 
-MOST = 8                 # records; each keeps the memory of a step
+MOST = 8                 # records; each keeps the memory of a step. Four lengths, for each number of rows in an epoch
 
 
 class Launcher:
     """Steps of one learner, which computes on a device, in one launch each.
 
-    A layout, the sizes of a batch's arrays, is recorded when it is met for the second time. Other layouts than the
-    first MOST, and steps of several batches, are computed call by call.
+    A layout, the sizes of a batch's arrays, is recorded when it is met for the second time. Histories are padded to few
+    lengths, so that layouts are few. Other layouts than the first MOST, and steps of several batches, are computed call
+    by call, without that padding.
     """
 
     def __init__(self) -> None:
@@ -27,6 +28,7 @@ class Launcher:
         if self.refused or len(batches) != 1:
             return False
         batch: Any = batches[0]
+        batch = batch.padded() if hasattr(batch, "padded") else batch
         layout = tuple(None if x is None else (x.shape, x.dtype) for x in batch)
         if layout in self.records:
             sent, now, launch = self.records[layout]
