@@ -183,15 +183,26 @@ def test_the_grid_has_the_settings_that_validated_best():
 def test_deep_rows_and_then_those_added_later_are_run_last_and_deep_rows_of_stosa_have_a_page_of_their_own():
     order = [key for key, _ in AWRSR.runs()]
     deep, added = ("-2", "-3", "-4"), ("-rows", "-n20", "-distances")
-    places = [1 if key.endswith(deep) else 2 if key.endswith(added) else 0 for key in order]
+    places = [4 if key.startswith("large-") else 3 if "-patience-" in key else 1 if key.endswith(deep)
+              else 2 if key.endswith(added) else 0 for key in order]  # fmt: skip
     assert places == sorted(places)
-    assert set(places) == {0, 1, 2}
+    assert set(places) == {0, 1, 2, 3, 4}
     deep = EXPERIMENTS["awrsr-depth"]
     runs = {key: made_up(lambda key: 0.05)["beauty-sasrec-none"] for key in deep.rows}
     page = deep.page(deep, runs)
     assert "| STOSA + M_add, 4 layers | +0.0% (" in page
     assert page.count("to come") == 0
     assert deep.page(deep, {key: [] for key in deep.rows}).count("to come") == len(deep.rows) + 1
+
+
+def test_the_page_counts_runs_of_stosa_that_ended_early_at_each_patience():
+    results = made_up(lambda key: 0.05)
+    for run, epochs in zip(results["beauty-stosa-none"], (44, 47, 49, 50, 90, 91), strict=True):
+        run["epochs"] = epochs
+    results["beauty-stosa-none"][0]["metrics"]["full"]["ndcg@5"] = 0.02
+    page = AWRSR.page(AWRSR, results)
+    assert "| patience 15, backbone | 3 | 0.0400 ± 0.0173 | 3 | 0.0500 ± 0.0000 |" in page
+    assert "| patience 50, refined |" in page
 
 
 def test_no_verdict_before_all_seeds_are_there():
