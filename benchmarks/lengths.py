@@ -60,6 +60,10 @@ def entries(sizes: Sizes) -> int:
     return sizes[0] * sizes[1]
 
 
+def sizes_of(batch: Batch) -> Sizes:
+    return *batch.ids.shape, batch.targets.shape[1]
+
+
 def measured(name: str, path: str) -> Iterator[dict[str, Any]]:
     train = leave_one_out(read(path)).train
     for maxlen in MAXLENS:
@@ -71,7 +75,7 @@ def measured(name: str, path: str) -> Iterator[dict[str, Any]]:
         cloze = ClozeSampler(train, maxlen, USERS, 0, False, rho=HIDDEN, mask_last=0.1)
         batches = [cloze.batch(i) for i in range(EPOCHS * cloze.steps)]
         for rule, padded in (("the batch's, BERT4Rec", lambda x: x), (USED + ", BERT4Rec", Batch.padded)):
-            steps = [tuple((*x.ids.shape, x.targets.shape[1]) for x in (b, padded(b))) for b in batches]
+            steps = [(sizes_of(b), sizes_of(padded(b))) for b in batches]
             yield {"data": name, "maxlen": maxlen, "length": rule} | launches(steps)
 
 
@@ -89,9 +93,12 @@ def pages() -> dict[Path, str]:
         length = f"**{row['length']}**" if row["length"].startswith(USED) else row["length"]
         numbers = f"{row['launched']:.0%} | {row['positions']:.2f} | {row['memory']:.1f}"
         lines.append(f"| {row['data']}, {row['maxlen']} | {length} | {row['layouts']} | {numbers} |")
-    lines += ["", f"{EPOCHS} epochs of {USERS} users a batch, at most {MOST} records. Positions are those computed, beside those of "
-              f"unpadded batches; memory is that of all records, beside the largest step's. Every batch has one length: {'; '.join(others)} "
-              f"({made_on(found['machine'])})."]  # fmt: skip
+    lines += [
+        "",
+        f"{EPOCHS} epochs of {USERS} users a batch, at most {MOST} records. Positions are those computed, beside those of "
+        "unpadded batches; memory is that of all records, beside the largest step's. Every batch has one length: "
+        f"{'; '.join(others)} ({made_on(found['machine'])}).",
+    ]
     return {ROOT / "docs" / "gpu.md": "\n".join(lines)}
 
 

@@ -34,7 +34,7 @@ MEASURED = {
     **dict.fromkeys(("cordonnier", "mutants"), ("ops",)),
     **dict.fromkeys(("course", "grading"), ("course",)),
     "refinements": ("ops/refinements", "layers/refinements"), "views": ("show",),
-    "reading": ("data",), "release": (".",), "robustness": (".",), "quantised": (*STEP, "models", "export"),
+    "reading": ("data",), "lengths": ("data", "training"), "release": (".",), "robustness": (".",), "quantised": (*STEP, "models", "export"),
 }  # fmt: skip
 
 
