@@ -55,7 +55,7 @@ from tests.devices import On, tree
 from tests.strict import COUNTS, Cublas
 from tinyattn import backend
 from tinyattn.data import Interactions, Sampler
-from tinyattn.fast import kernels
+from tinyattn.fast import kernels, tiles
 from tinyattn.forms import readable
 from tinyattn.layers.dropout_mask import add_dropped, dropped_backward
 from tinyattn.layers.feed_forward import feed_forward, feed_forward_backward
@@ -143,6 +143,13 @@ def parts(xp: Any, size: tuple[int, int, int, int], dtype: str) -> dict[str, tup
         out, cache = Full().forward(None, q, q, q, mask, {}, rate, keys())
         return out, cache.weights, Full().backward(None, q, cache)
 
+    def grouped() -> Any:
+        kept, tiles.WHOLE = tiles.WHOLE, 2 * length * length * q.itemsize  # the scores of a sequence
+        try:
+            return attending(Mask(causal=True), 0.2)
+        finally:
+            tiles.WHOLE = kept
+
     def feeding(activation: str) -> Any:
         out, cache = feed_forward(p_ffn, x, activation=activation, rate=0.2, rng=keys())
         return out, feed_forward_backward(p_ffn, y, cache)
@@ -167,6 +174,7 @@ def parts(xp: Any, size: tuple[int, int, int, int], dtype: str) -> dict[str, tup
         "add_dropped": (x, dropped),
         "attention, causal": (q, lambda: attending(Mask(causal=True), 0.0)),
         "attention, lengths and dropout": (q, lambda: attending(Mask(causal=True, lengths=lengths), 0.2)),
+        "attention, a sequence at a time": (q, grouped),
         "feed_forward, relu": (x, lambda: feeding("relu")),
         "feed_forward, gelu": (x, lambda: feeding("gelu")),
         "feed_forward, gelu-tanh": (x, lambda: feeding("gelu-tanh")),
@@ -343,6 +351,41 @@ def _times(device: str, forms: list[str], size: tuple[int, int, int], pools: Exi
     return {"size": size, unit: {name: statistics.median(each) for name, each in costs.items()}}
 
 
+def attention_times(device: str) -> list[dict[str, Any]]:
+    """What causal attention with dropout costs, forward and backward, with weights that are kept, and without."""
+    xp, rows = backend.module_for(device), []
+    users, lengths = (128, (256, 512, 1024, 2048)) if device == "gpu" else (3, (3,))
+    key, numbers, kept = xp.asarray(np.array([9], np.uint64)), xp.asarray(np.arange(users)), tiles.WHOLE
+    for length in lengths:
+        q = xp.asarray(np.random.default_rng(0).standard_normal((users, 2, length, 32)).astype("f"))
+        sequence = 2 * length * length * q.itemsize
+        ways = {"all weights kept": users * sequence, "some sequences": users // 3 * sequence, "one sequence": sequence}
+
+        def attend(_: int, q: Any = q) -> None:
+            cache = Full().forward(None, q, q, q, Mask(causal=True), {}, 0.2, MaskKeys(iter([key]), numbers))[1]
+            Full().backward(None, q, cache)
+
+        for way, whole in (ways | {"no kernel for it": 0}).items():
+            row: dict[str, Any] = {"length": length, "way": way}
+            tiles.WHOLE = whole
+            try:
+                with trusted(device, "kernels"):
+                    if device == "gpu":
+                        pool = xp.get_default_memory_pool()
+                        pool.free_all_blocks()
+                        before = pool.total_bytes()
+                        attend(0)
+                        row["bytes"] = pool.total_bytes() - before
+                    row["seconds" if device == "gpu" else "calls"] = cost(device, attend)
+            except Exception as error:  # a card may have too little memory for one of them
+                row["error"] = f"{type(error).__name__}: {error}"
+            finally:
+                tiles.WHOLE = kept
+            rows.append(row)
+            print(row)
+    return rows
+
+
 def cost(device: str, step: Callable[[int], Any], steps: int = 20) -> float:
     """Seconds a step until the device has done it; on the double, calls."""
     if device == "strict":
@@ -423,6 +466,7 @@ def main() -> int:
             print(f"{row['size']!s:18} {name:24} {f'{1e6 * number:,.0f} us' if is_real else f'{number} calls'}")
     if is_real:
         write_result(path, result)
+        write_result(path, result | {"attention": attention_times("gpu")})
     return 0 if all(row["holds"] for row in [*result["proof"], *result.get("kernels", [])]) else 1
 
 

@@ -95,8 +95,8 @@ def pages() -> dict[Path, str]:
         lines.append(f"| {row['data']}, {row['maxlen']} | {length} | {row['layouts']} | {numbers} |")
     lines += [
         "",
-        f"{EPOCHS} epochs of {USERS} users a batch, at most {MOST} records. Positions are those computed, beside those of "
-        "unpadded batches; memory is that of all records, beside the largest step's. Every batch has one length: "
+        f"{EPOCHS} epochs of {USERS} users a batch, at most {MOST} records. Positions are those computed, beside those "
+        "of unpadded batches; memory is that of all records, beside the largest step's. Every batch has one length: "
         f"{'; '.join(others)} ({made_on(found['machine'])}).",
     ]
     return {ROOT / "docs" / "gpu.md": "\n".join(lines)}

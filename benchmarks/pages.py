@@ -33,8 +33,9 @@ MEASURED = {
     **dict.fromkeys(("long_attention", "order-and-cost", "scans", "comparison"), ("ops", "layers", "fast")),
     **dict.fromkeys(("cordonnier", "mutants"), ("ops",)),
     **dict.fromkeys(("course", "grading"), ("course",)),
+    "lengths": ("data", "training"),
     "refinements": ("ops/refinements", "layers/refinements"), "views": ("show",),
-    "reading": ("data",), "lengths": ("data", "training"), "release": (".",), "robustness": (".",), "quantised": (*STEP, "models", "export"),
+    "reading": ("data",), "release": (".",), "robustness": (".",), "quantised": (*STEP, "models", "export"),
 }  # fmt: skip
 
 

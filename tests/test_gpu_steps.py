@@ -53,6 +53,15 @@ def test_a_kernel_is_held_to_its_readable_form(name, proven, monkeypatch):  # no
     assert row["kernel"] == name
 
 
+@pytest.mark.filterwarnings("ignore:.*overflow encountered in scalar")
+def test_attention_is_timed_in_each_way(proven, capsys):  # noqa: F811
+    rows = {row["way"]: row for row in gpu_steps.attention_times("strict")}
+    assert not [row for row in rows.values() if "error" in row]
+    calls = [rows[way]["calls"] for way in ("all weights kept", "some sequences", "one sequence", "no kernel for it")]
+    assert calls[0] < calls[3] < calls[1] == calls[2]  # of three sequences, some are one
+    assert gpu_steps.tiles.WHOLE == 1 << 28
+
+
 def test_a_kernel_that_fails_is_named_and_the_others_go_on(monkeypatch, capsys):
     def kernel(device, name):
         if name == "norm_backward":

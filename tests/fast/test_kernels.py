@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import tracemalloc
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from tinyattn import backend
 from tinyattn.check.specs import SPECS
 from tinyattn.data import Sampler, leave_one_out
 from tinyattn.fast import block, kernels, kernels_device, tables, tiles
-from tinyattn.forms import readable
+from tinyattn.forms import is_readable, readable
 from tinyattn.layers import dropout_mask
 from tinyattn.layers.dense import DenseCache, dense_backward
 from tinyattn.layers.dropout_mask import add_dropped, dropped_backward
@@ -178,6 +179,52 @@ def test_attention_and_its_gradients(mask, dropped, dtype, proven, rng):
     mine, calls, expected = both(run)
     assert calls < 20
     close(mine, expected)
+
+
+@pytest.mark.parametrize(
+    ("mask", "rate", "sequences"), [("causal", 0.0, 1), ("causal", 0.4, 2), ("lengths", 0.4, 1), ("each", 0.0, 2)]
+)
+def test_attention_of_a_few_sequences_at_a_time(mask, rate, sequences, proven, monkeypatch, rng):
+    """Two and one, or one each; masks and dropout are those of the sequences. Memory is that of one group's scores."""
+    monkeypatch.setattr(tiles, "WHOLE", sequences * 2 * 3 * 5 * 4)
+    q, k, v, dout = there(rng, "f", (3, 2, 3, 2), (3, 2, 5, 2), (3, 2, 5, 2), (3, 2, 3, 2))
+    masks = {
+        "causal": Mask(causal=True),
+        "lengths": Mask(causal=True, lengths=strict.asarray(np.array([5, 0, 2]))),
+        "each": Mask(allowed=strict.asarray(rng.random((3, 1, 3, 5)) < 0.5)),
+    }
+
+    def run():
+        out, cache = Full().forward(None, q, k, v, masks[mask], {}, rate, keys() if rate else None)
+        assert is_readable() or type(cache) is tiles.Weighing
+        return out, cache.weights, Full().backward(None, dout, cache)
+
+    mine, _, expected = both(run)
+    close(mine, expected)
+    monkeypatch.setattr(tiles, "WHOLE", 2 * 3 * 5 * 4 - 1)  # of one sequence: there are tiles for that
+    assert tiles.by_kernels(q, k, v, masks[mask], rate, keys()) is NotImplemented
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2])
+def test_long_attention_has_the_memory_of_one_group_of_sequences(rate, monkeypatch):
+    """Kernels compute nothing here; the arrays are there."""
+    monkeypatch.setattr(kernels, "PROVEN", ("strict",))
+    monkeypatch.setattr(kernels, "launch", lambda name, *arguments: _launched(name, lambda: None, *arguments))
+    kernels._is_proven.cache_clear()
+    monkeypatch.setattr(tiles, "WHOLE", 1 << 21)
+    q, rows, key = strict.zeros((12, 2, 512, 4), dtype="f"), strict.asarray(np.arange(12)), strict.zeros(1, np.uint64)
+    tracemalloc.start()
+    try:
+        _, cache = Full().forward(None, q, q, q, Mask(causal=True), {}, rate, MaskKeys(iter([key]), rows))
+        kept = tracemalloc.get_traced_memory()[0]
+        Full().backward(None, q, cache)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        kernels._is_proven.cache_clear()
+    scores = 1 << 21  # of a sequence, of which there are twelve
+    assert kept < scores / 4
+    assert scores < peak < 5 * scores
 
 
 @pytest.mark.parametrize("dtype", "fd")
