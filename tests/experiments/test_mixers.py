@@ -19,15 +19,17 @@ def test_the_rows_differ_in_the_mixer_and_the_length_alone():
     varied = {"maxlen", "mixer", "expand", "position"}
     for each in options:
         assert {n: v for n, v in each.items() if n not in varied}.items() <= options[0].items()
-    assert len(options) == len(LENGTHS) * len(PLACED) + len(PROBE) == 11
+    assert len(options) == len(LENGTHS) * len(PLACED) + len(PROBE) == 13
 
 
 def test_the_page_counts_parameters_and_compares_with_attention():
-    ranks = {"attention": "A...", "gru": "AG..", "lstm": "A...", "rwkv": "....", "mamba": "A...", "t5": "A..."}
+    ranks = {"attention": "A...", "gru": "AG..", "lstm": "A...", "rwkv": "....", "mamba": "A...", "delta": "A...",
+             "t5": "A..."}
     found = MIXERS.page(MIXERS, made_up(ranks))
     D, rest = 50, 2 * 50 + 2 * 50 + 2 * (50 * 50 + 50)           # of a block: two norms, and the feed-forward network
     for title, mixer in {"attention": 3 * D * D, "GRU": 6 * D * D + 6 * D, "LSTM": 8 * D * D + 4 * D,
-                         "RWKV": 4 * D * D + 5 * D}.items():  # fmt: skip
+                         "RWKV": 4 * D * D + 5 * D,
+                         "Gated DeltaNet": 5 * D * D + 4 * 3 * D + 2 * D + 2 + D}.items():  # fmt: skip
         assert found.count(f"| {title} | 2 | 0.3000 ± 0.0000 | 0.1600 ± 0.0000 | {2 * (mixer + rest):,} | 12.0") == 2
     assert found.count(f"| GRU | {1 / 12:+.4f} |") == 2
     assert found.count("| RWKV | -0.2500 |") == 2

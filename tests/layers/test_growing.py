@@ -53,6 +53,14 @@ def test_one_at_a_time_few_buffers_are_made_and_nbytes_are_those_of_the_rows():
     np.testing.assert_array_equal(grown.rows[1, :, 2], np.arange(1000.0))
 
 
+def test_rows_are_left_out_in_a_copy_or_none_are():
+    grown = GrowingRows.none(rows(0)).append(rows(0, 1, 2, 3, 4, 5)).newest(5)
+    fewer = grown.without(1, 3)
+    assert (seen(grown), seen(fewer), seen(fewer.append(rows(6)))) == ([1, 2, 3, 4, 5], [1, 4, 5], [1, 4, 5, 6])
+    assert seen(grown.without(0, 5)) == []
+    assert grown.without(2, 2) is grown.without(2, -1) is grown
+
+
 def test_the_newest_rows_alone_need_no_more_room_however_many_there_were():
     grown = GrowingRows.none(rows(0))
     for i in range(200):

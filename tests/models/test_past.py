@@ -169,6 +169,21 @@ def test_what_is_kept_is_as_large_as_the_formula_says():
     assert kept(20, mixer="lstmn") == layers * (3 * 20 + 1) * 12 * 8       # states, cells, keys; what was read last
 
 
+@pytest.mark.parametrize(("size", "near", "sinks"), [(1, 3, 2), (1, 1, 1), (2, 2, 1), (3, 2, 0), (4, 1, 0)])
+@pytest.mark.parametrize("position", ["learned", "rope"])
+def test_a_window_with_sinks_keeps_no_other_tokens(size, near, sinks, position):
+    """No more than these blocks, in any pieces, and scores are those of the whole text."""
+    network, p = make(mechanism="bigbird", position=position, block_size=size, window_blocks=near, global_blocks=sinks,
+                      random_blocks=0)  # fmt: skip
+    ids = np.random.default_rng(0).integers(0, 7, (2, 23))
+    whole, _ = network.forward(p, ids)
+    for ends in ((22,), range(1, 23), (5, 6, 14), (0, 13, 13)):
+        found, past = in_pieces(network, p, ids, ends)
+        np.testing.assert_allclose(found, whole, rtol=0, atol=1e-11)
+        tokens = {layer.kept.k.rows.shape[-2] for layer in past.layers}
+        assert tokens == {size * (sinks + near - 1) + 23 % size}              # the next token's block has begun
+
+
 @pytest.mark.parametrize("kernel", [1, 2])
 def test_mamba_keeps_as_many_tokens_as_its_convolution_sees_before_one(kernel):
     network, p = make(mixer="mamba", kernel=kernel)

@@ -26,6 +26,7 @@ PLACED: dict[str, tuple[str, dict[str, Any], tuple[float, ...]]] = {
     "lstm": ("LSTM", {"mixer": "lstm"}, (9, 26)),
     "rwkv": ("RWKV", {"mixer": "rwkv"}, (10, 24)),
     "mamba": ("Mamba, expand 1", {"mixer": "mamba", "expand": 1}, (12, 29)),
+    "delta": ("Gated DeltaNet", {"mixer": "delta"}, (14, 32)),
 }
 # Added to find out whether attention lacks positions: on the longer histories alone, run after the others
 PROBE = {"t5": ("attention, distances", {"position": "t5"}, 22)}
@@ -73,10 +74,11 @@ patience of 5, the epoch that validates best. The settings are SASRec's, and wer
 was ended by that limit, and might have learned more.
 
 Every mixer is as wide as a token, so that items have 50 numbers in all rows. Of maps from d to d, attention has three
-here (it has no output projection), RWKV four, a GRU six and an LSTM eight; Mamba scans d channels (expand 1), half as
-many as in its paper, and so has about as many parameters as RWKV. The tables count the parameters in blocks; the items'
-3,416 times 50 come on top. A recurrence knows the order of its items by itself, and attention by learned positions
-alone: on histories of 200 items one row has attention with T5's learned bias for each range of distances instead.
+here (it has no output projection), RWKV four, Gated DeltaNet five, a GRU six and an LSTM eight; Mamba scans d channels
+(expand 1), half as many as in its paper, and so has about as many parameters as RWKV. The tables count the parameters
+in blocks; the items' 3,416 times 50 come on top. A recurrence knows the order of its items by itself, and attention by
+learned positions alone: on histories of 200 items one row has attention with T5's learned bias for each range of
+distances instead.
 
 Seconds are those of training steps on one core, while other runs used the other cores. The faster seed counts, as other
 load only slows a run. Differences are of runs with the same seeds; their intervals, of 95 %, are over users, and over

@@ -50,6 +50,13 @@ class GrowingRows(NamedTuple):
         """The last n rows; None: all. The others are dropped when the buffer is next copied."""
         return self if n is None else self._replace(first=max(self.first, self.stop - n))
 
+    def without(self, begin: int, end: int) -> "GrowingRows":
+        """All rows but those from `begin` to `end` - 1, copied into a new buffer; the same object if there are none."""
+        if begin >= end:
+            return self
+        rows = self.rows
+        return GrowingRows.none(rows).append(rows[..., :begin, :]).append(rows[..., end:, :])
+
 
 def _claim(unclaimed: list[Any]) -> bool:
     """May the caller write behind the rows? Atomic: of two threads only one may."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ...ops.attention import patterns
 from ...options import option
+from ..growing import GrowingRows
 from .patterned import Patterned
 
 
@@ -30,3 +31,13 @@ class BigBird(Patterned):
     def patterns(self, causal: bool, heads: int) -> list[patterns.Pattern]:
         sizes = (self.block_size, self.window_blocks, self.global_blocks, self.random_blocks)
         return [patterns.BigBird(causal, *sizes)]
+
+    def kept(self, rows: GrowingRows) -> GrowingRows:
+        """Without random blocks the global blocks, and those that are near the next token; else all.
+
+        Then the pattern is counted in rows of the cache. As whole blocks are dropped, and only between these two, each
+        later query is near the same tokens as before.
+        """
+        size, tokens = self.block_size, rows.stop - rows.first
+        first_near = tokens // size - self.window_blocks + 1
+        return rows if self.random_blocks else rows.without(self.global_blocks * size, first_near * size)

@@ -111,7 +111,11 @@ class Mechanism:
             out, _ = self.forward(None, q, *every, Mask(causal=True), placed, 0.0, None)
         else:
             out = self._looked_up(q, kept.k.rows, kept.v.rows, placed)
-        return out, KeysValues(kept.k.newest(self.keeps), kept.v.newest(self.keeps))
+        return out, KeysValues(self.kept(kept.k), self.kept(kept.v))
+
+    def kept(self, rows: GrowingRows) -> GrowingRows:
+        """The past tokens' rows that later tokens may look at."""
+        return rows.newest(self.keeps)
 
     def _looked_up(self, q: Array, k: Array, v: Array, terms: dict[str, Array]) -> Array:
         """Attention of the last n of m tokens. Shapes: q (B, h, n, d), k, v (B, g, m, d) -> out (B, h, n, d)."""
