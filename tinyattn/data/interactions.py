@@ -75,7 +75,7 @@ class Interactions:
     def timed(self, u: int, count: int | None = None) -> TimedHistory:
         """The first `count` items of user u, counted from 0, by default all, with their times."""
         items = self.sequence(u)[:count]
-        return TimedHistory(items, self.seconds[self.offsets[u] :][: len(items)])
+        return TimedHistory.ordered(items, self.seconds[self.offsets[u] :][: len(items)])
 
     @property
     def lengths(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -23,14 +24,22 @@ class TimedHistory:
             raise ValueError(f"{len(self.seconds):,} times for {len(self.items):,} items, expected one each")
         before, after = self.seconds[:-1], self.seconds[1:]
         ends = (float(self.seconds[0]), float(self.seconds[-1])) if len(self.seconds) else ()
-        if not ((after >= before).all() and all(map(math.isfinite, ends))):      # cheap, as a batch makes many of them
+        if not ((after >= before).all() and all(map(math.isfinite, ends))):
             refuse_backwards(self.seconds, after - before)
 
     def __len__(self) -> int:
         return len(self.items)
 
     def __getitem__(self, part: slice) -> "TimedHistory":
-        return TimedHistory(self.items[part], self.seconds[part])
+        make = TimedHistory if (part.step or 1) < 0 else TimedHistory.ordered
+        return make(self.items[part], self.seconds[part])
+
+    @classmethod
+    def ordered(cls, items: np.ndarray, seconds: np.ndarray) -> Self:
+        """Of times that are known to be in order, and are not checked again: a batch has many histories."""
+        history = object.__new__(cls)
+        history.__dict__.update(items=items, seconds=seconds)
+        return history
 
 
 def refuse_backwards(seconds: np.ndarray, steps: np.ndarray) -> None:

@@ -4,6 +4,7 @@ import math
 
 from ...backend import Array, get_xp
 from ..shapes import column_sum, expect
+from ..sigmoid import sigmoid
 from .time import side_by_side, spans
 
 MOST = 1 << 12          # numbers per step, of chunks side by side: a few such arrays stay in cache
@@ -76,7 +77,7 @@ def wkv_backward(
     xp, (n, d), N, shape = get_xp(k), k.shape[-2:], math.prod(k.shape[:-2]), k.shape
     dy, k, v, mean, size = (x.reshape(N, n, d) for x in (dy, k, v, mean, size))
     m, z = _before(_start("wkv_backward", k, mean0, size0), mean, size)
-    e, rho, gamma = v - m, _sigma(k + u - z), _sigma(k - z + w)
+    e, rho, gamma = v - m, sigmoid(k + u - z), sigmoid(k - z + w)
     a = dy * e * rho * (1 - rho)
     keep, bend = 1 - gamma, e * gamma * (1 - gamma)             # b_t = M_t bend_t
     M, Z = (xp.zeros_like(k) for _ in range(2))
@@ -137,9 +138,4 @@ def _before(first: tuple[Array, Array], mean: Array, size: Array) -> list[Array]
 
 def _mixed(mean: Array, size: Array, value: Array, logit: Array) -> Array:
     """The mean with one more value of this logit; `size` is the logarithm of the sum of weights so far."""
-    return mean + _sigma(logit - size) * (value - mean)
-
-
-def _sigma(x: Array) -> Array:
-    """σ(x) = (1 + tanh(x / 2)) / 2: fewer passes than `sigmoid`, but 0 below -37, where `sigmoid` is not."""
-    return 0.5 + 0.5 * get_xp(x).tanh(0.5 * x)
+    return mean + sigmoid(logit - size) * (value - mean)
