@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from benchmarks import lengths
 from tests.devices import On
 from tests.models.small import DATA, TRAINED, make
 from tests.models.worlds import TINY
@@ -92,11 +93,11 @@ def test_every_model_learns_the_same_from_recorded_steps(name, recorded, monkeyp
 @pytest.mark.slow(seconds=1)
 @pytest.mark.parametrize("name", [name for name in TRAINED if MODELS[name].table == "ranking"])
 def test_every_recommender_learns_the_same_from_batches_that_are_padded_on(name, monkeypatch):
-    lengths = []
+    seen = []
 
     def history(pads):
         def send(self, batch, *rest, whole=Sender.send):
-            lengths.append(batch.ids.shape[1])
+            seen.append(batch.ids.shape[1])
             return whole(self, batch.padded() if pads else batch, *rest)
 
         monkeypatch.setattr(Sender, "send", send)
@@ -106,7 +107,7 @@ def test_every_recommender_learns_the_same_from_batches_that_are_padded_on(name,
         return [(row["loss"], row["gradient_norm"], row["valid"]) for row in model.history]
 
     np.testing.assert_allclose(history(True), history(False), rtol=1e-5)
-    assert {3, 5, 6} <= {*lengths}  # to 4, 8 and 8
+    assert {3, 5, 6} <= {*seen}  # to 4, 8 and 8
 
 
 @pytest.mark.slow(seconds=1)
@@ -159,6 +160,14 @@ def test_histories_of_many_lengths_are_padded_to_few(recorded, monkeypatch):
     assert max(Counter(UNEVEN.batch(i).ids.shape for i in range(UNEVEN.steps)).values()) == 2
     same_as_unrecorded(monkeypatch, UNEVEN)
     assert len(recorded) >= 9
+
+
+def test_the_page_counts_launches_as_the_launcher_makes_them():
+    four, six = (2, 4), (2, 6)
+    found = lengths.launches([((2, 3), four), (six, six), ((2, 3), four), (four, four), (six, six), ((1, 1), (1, 1))])
+    assert found == {"layouts": 3, "launched": 0.5, "positions": (6 + 12 + 8 + 8 + 12 + 1) / 45, "memory": 20 / 12}
+    assert lengths.RULES["a multiple of maxlen / 4"](14, 50) == 26
+    assert [lengths.RULES[lengths.USED](n, 50) for n in (1, 3, 32, 33)] == [1, 4, 32, 50]
 
 
 @pytest.mark.slow(seconds=2)
