@@ -14,8 +14,9 @@ from tinyattn.data import Interactions, Sampler, TimedHistory, by_time, leave_on
 from tinyattn.evaluation.beyond import best_items
 from tinyattn.export import onnx_graph
 from tinyattn.files import FileError
-from tinyattn.models import SASRec, SASRecNetwork
+from tinyattn.models import SASRec, SASRecNetwork, explain
 from tinyattn.random import Stream, generator
+from tinyattn.show.views import visualise
 from tinyattn.tree import flatten, tree_map
 
 OPTIONS = {"position": "timed", "block_form": "hstu", "mechanism": "pointwise", "maxlen": 6, "dim": 8, "buckets": 12,
@@ -131,7 +132,26 @@ def test_other_models_ignore_times_and_a_graph_of_ids_is_refused(model):
     np.testing.assert_array_equal(plain.recommend([3, 5], k=2, times=[9, 5])[0], plain.recommend([3, 5], k=2)[0])
     with pytest.raises(ValueError, match="the model reads times, and the inputs of an ONNX graph are ids alone"):
         onnx_graph(model)
-    assert model.session([3]).keeps is False
+    with pytest.raises(ValueError, match=r"the model reads times, and a session has none: use recommend\("):
+        model.session([3])
+
+
+def test_explanations_and_pictures_read_the_times(model):
+    """Of a history with other times: other weights; an item is left out with its time."""
+    ids, near, far = [3, 5, 7, 2], [10, 70, 500, 9_000], [10, 90_000, 900_000, 10**7]
+    assert np.any(model.attention(ids, near)[1] != model.attention(ids, far)[1])
+    explained = explain(model, ids, 9, times=near)
+    (whole,) = model.score([TimedHistory(DATA.items.numbers(ids), np.array(near, dtype=float))])
+    without = TimedHistory(DATA.items.numbers([3, 7, 2]), np.array([10.0, 500, 9_000]))
+    at = DATA.items.numbers([9])[0]
+    np.testing.assert_allclose(explained.effects["left out"][1], whole[at] - model.score([without])[0, at], atol=1e-6)
+    assert list(explained.effects) == ["left out", "gradient", "attention"]
+    assert explain(model, ids, times=near).item not in ids
+    for ask in (explain, lambda model, ids: model.attention(ids), visualise):
+        with pytest.raises(ValueError, match="position timed reads the times"):
+            ask(model, ids)
+    pages = [visualise(model, ids, times=times, padding=2).html() for times in (near, far)]
+    assert pages[0] != pages[1]
 
 
 def test_a_unit_that_shows_is_taken_off():
@@ -152,6 +172,9 @@ def test_the_commands_pass_times_on(tmp_path, capsys):
     assert not cli.main(["recommend", str(run), "--users", "all", "--out", str(tmp_path / "all.csv"), "--k", "3"])
     best = [line.split(",")[2] for line in (tmp_path / "all.csv").read_text().splitlines() if line.startswith("5,")]
     assert all(f" {item} " in one for item in best)
+    assert (run / "figures" / "attention.png").exists()
+    for command, *how in (["explain"], ["show"], ["show", "--html", str(tmp_path / "page.html")]):
+        assert not cli.main([command, str(run), "--user", "5", *how])
     lists = []
     for unknown in ("", "7,999,60\n"):                                # which loses its time, too
         path.write_text(f"user_id,item_id,timestamp\n7,3,1\n{unknown}7,5,9000\n")
@@ -163,6 +186,6 @@ def test_the_commands_pass_times_on(tmp_path, capsys):
     assert lists[0] == lists[1]
     capsys.readouterr()
     assert cli.main(["recommend", str(run), "--items", "3,5"])
-    assert "position timed reads the times" in capsys.readouterr().err
+    assert "--items has none: name a --user of data with times" in capsys.readouterr().err
     assert cli.main(["train", "--preset", "hstu-ml1m", *small, "--out", str(tmp_path / "other")])
     assert "the model reads times, and these interactions have none" in capsys.readouterr().err

@@ -41,9 +41,9 @@ def add(command: Any, arguments: list[str]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    history, users, model, _ = history_of(options)
+    history, users, model, times = history_of(options)
     names = names_of(options, model)
-    explained = explain(model, history, options.item, users[0] if users else None)
+    explained = explain(model, history, options.item, users[0] if users else None, times)
     read, effects = explained.history, explained.effects
     if len(read) < len(history):
         print(f"note: the model looks at the newest {len(read)} of the {len(history)} items", file=sys.stderr)

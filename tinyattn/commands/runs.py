@@ -104,6 +104,10 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
             raise ValueError(f"DATA ({', '.join(options.data)}) goes with --user; a history of --items needs none")
         _refuse_reading_nothing(options)
         model, _ = open_kind(options.run_folder, Recommender, options.device)
+        if model.reads_times:
+            raise ValueError(f"{options.run_folder} reads the times of a history's items (position timed), and --items "
+                             "has none: name a --user of data with times, or train with position t5, which reads "
+                             "places alone")  # fmt: skip
         return listed(options.items), None, model, None
     model, _, data, _ = open_run(options)
     row = int(data.users.numbers([options.user])[0]) - 1

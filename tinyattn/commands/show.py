@@ -51,12 +51,12 @@ def run(options: argparse.Namespace) -> None:
 
     if options.run_folder is None:
         raise ValueError("say which run: tinyattn show RUN --items A,B,C")
-    history, _, model, _ = history_of(options)
+    history, _, model, times = history_of(options)
     if not model.attends:
         weighs = isinstance(model, NeuralRecommender) and type(model.network).weights is not NextItemNetwork.weights
         why = "whose weights `tinyattn explain` shows" if weighs else "without attention: nothing can be shown"
         raise ValueError(f"{options.run_folder} is of model {model.name}, {why}")
-    ids, weights = model.attention(history)
+    ids, weights = model.attention(history, times)
     if len(ids) < len(history):
         print(f"note: the model looks at the newest {len(ids)} of the {len(history)} items", file=sys.stderr)
     names = names_of(options, model)
@@ -92,10 +92,11 @@ def _page(options: argparse.Namespace) -> Any:
         raise ValueError("say which run, or give --text TEXT")
     titles = [Path(folder).name for folder in (options.run_folder, options.against) if folder is not None]
     if options.prompt is not None:
-        sequence, names = options.prompt, None
+        sequence, names, times = options.prompt, None, None
         model, _ = open_kind(options.run_folder, (Decoder, Encoder), options.device)
     else:
-        sequence, _, model, _ = history_of(options)
+        sequence, _, model, times = history_of(options)
         names = names_of(options, model).label
     other = None if options.against is None else open_kind(options.against, type(model), options.device)[0]
-    return visualise(model, sequence, against=other, names=names, titles=titles, padding=options.padding or 0)
+    how = {"names": names, "titles": titles, "padding": options.padding or 0, "times": times}
+    return visualise(model, sequence, against=other, **how)

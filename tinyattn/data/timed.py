@@ -41,6 +41,10 @@ class TimedHistory:
         history.__dict__.update(items=items, seconds=seconds)
         return history
 
+    def without(self, j: int) -> "TimedHistory":
+        """The history without its j-th item."""
+        return TimedHistory(np.delete(self.items, j), np.delete(self.seconds, j))
+
 
 def refuse_backwards(seconds: np.ndarray, steps: np.ndarray) -> None:
     """Raise ValueError for a time that is not finite, and for one that comes before the time of the item before it.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backend
-from ..data import pad
+from ..data import TimedHistory, pad
 from ..evaluation import all_ranks
 from .choosing import in_order
 from .neural import NeuralRecommender
@@ -33,7 +33,7 @@ class Explanation(NamedTuple):
         return {(a, b): rank_correlation(self.effects[a], self.effects[b]) for a, b in pairs}
 
 
-def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = None) -> Explanation:
+def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = None, times: Any = None) -> Explanation:
     """Which items of a history make the score s of `item` (default: the best recommendation)?
 
         left out    s(history) - s(history without the j-th item)
@@ -43,20 +43,23 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
 
     The first holds for every model. The second estimates to first order how far the score falls when the embedding
     becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 use the gradient alone).
-    Only the newest items, which the model reads, get effects; no older item replaces one that is left out. Raises
-    ValueError for an unknown id (named), and for a history of fewer than two items.
+    Only the newest items, which the model reads, get effects; no older item replaces one that is left out. `times`, for
+    a model that reads them, are those of `recommend`; an item is left out with its time. Raises ValueError for an
+    unknown id (named), for times that do not fit or are missing, and for a history of fewer than two items.
     """
     vocabulary, sequence = model.fitted(), in_order(sequence, "sequence")
-    history = vocabulary.numbers(sequence)[-getattr(model, "maxlen", len(sequence)) :]
+    history = model.read_history(sequence, times)[-getattr(model, "maxlen", len(sequence)) :]
     if len(history) < 2:
         seen = f"the model looks at {len(history)} of the history's items"
         raise ValueError(f"{seen}, expected at least 2: one is left out")
-    ids = vocabulary.decode(history)
+    timed = isinstance(history, TimedHistory)
+    ids = vocabulary.decode(history.items if timed else history)
     users = None if user is None else [user]
     if item is None:
         if len(np.unique(vocabulary.numbers(sequence))) == len(vocabulary):
             raise ValueError("the history has every item, and nothing is left to recommend: name the item to explain")
-        item = model.recommend([ids], 1, exclude=sequence, users=users)[0][0, 0]
+        when = [history.seconds] if timed else None
+        item = model.recommend([ids], 1, exclude=sequence, users=users, times=when)[0][0, 0]
     (number,) = vocabulary.numbers([item]).tolist()
     owner = model.user_numbers([user])
     effects = {LEFT_OUT: left_out(model, history, number, owner)}
@@ -70,14 +73,15 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
     return Explanation(vocabulary.decode(np.array([number]))[0], ids, effects)
 
 
-def left_out(model: Recommender, history: np.ndarray, item: int, owner: np.ndarray) -> np.ndarray:
+def left_out(model: Recommender, history: Any, item: int, owner: np.ndarray) -> np.ndarray:
     """s(history) - s(history without the j-th item), for every j. Shapes: history (n,), owner (1,) -> (n,)."""
-    without = [np.delete(history, j) for j in range(len(history))]
+    delete = TimedHistory.without if isinstance(history, TimedHistory) else np.delete
+    without = [delete(history, j) for j in range(len(history))]
     scores = np.asarray(model.score([history, *without], np.repeat(owner, len(history) + 1))[:, item], dtype=np.float64)
     return scores[0] - scores[1:]
 
 
-def attention_of_the_last(model: NeuralRecommender, history: np.ndarray, owner: np.ndarray) -> np.ndarray | None:
+def attention_of_the_last(model: NeuralRecommender, history: Any, owner: np.ndarray) -> np.ndarray | None:
     """The attention of the last position to each item. Shapes: history (n,), owner (1,) -> (n,).
 
     Where that position is a [MASK], its weight for itself is left out. None without attention.
@@ -92,7 +96,7 @@ def attention_of_the_last(model: NeuralRecommender, history: np.ndarray, owner: 
 
 
 def gradient_times_input(
-    model: NeuralRecommender, history: np.ndarray, item: int, owner: np.ndarray
+    model: NeuralRecommender, history: Any, item: int, owner: np.ndarray
 ) -> np.ndarray | None:
     """x_j · ∂s/∂x_j for every j, by `score_gradient` and `backward`. Shapes: history (n,), owner (1,) -> (n,).
 

@@ -20,7 +20,7 @@ from ..options import make_parts, option, options_of
 from ..ranks import ranks
 from ..training import SLICE_TOKENS, Learner, Workers
 from ..tree import leaves, views
-from .choosing import in_order, refuse_damaged
+from .choosing import refuse_damaged
 from .item_vectors import with_vectors
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
@@ -263,14 +263,14 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def attends(self) -> bool:  # type: ignore[override]
         return hasattr(self, "network") and self.network.attends
 
-    def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:
+    def attention(self, sequence: Any, times: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Attention weights: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
 
-        Row i, column j: the weight of position j <= i for position i. Raises ValueError for an unknown item id, an
-        empty history, weights that are NaN, and models without such attention, like bert4rec and narm (see `explain`).
+        Row i, column j: the weight of position j <= i for position i. `times` are those of `recommend`. Raises
+        ValueError for an unknown item id, an empty history, times that do not fit, weights that are NaN, and models
+        without such attention, like bert4rec and narm (see `explain`).
         """
-        vocabulary = self.fitted()
-        history = vocabulary.numbers(in_order(sequence, "sequence"))[-self.maxlen :]
+        vocabulary, history = self.fitted(), self.read_history(sequence, times)[-self.maxlen :]
         if not len(history):
             raise ValueError("the history is empty: expected at least one item id")
         if not self.network.attends:
@@ -278,6 +278,6 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         batch = pad([history], self.maxlen).to(backend.get_xp(self.parameters["items"]))
         with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused below
             _, cache = self.network.forward(self.parameters, batch)
-        weights = np.array([backend.to_numpy(block)[0] for block in self.network.attention(cache)])
+        weights, n = np.array([backend.to_numpy(block)[0] for block in self.network.attention(cache)]), len(history)
         refuse_damaged(weights)
-        return vocabulary.decode(history), weights.reshape(len(weights), -1, len(history), len(history))
+        return vocabulary.decode(backend.to_numpy(batch.ids[0])), weights.reshape(len(weights), -1, n, n)

@@ -117,6 +117,15 @@ class Recommender(Estimator):
             timed.append(TimedHistory(every.items[numbers > 0], every.seconds[numbers > 0]))
         return timed
 
+    def read_history(self, sequence: Any, times: Any = None) -> Any:
+        """The numbers of one sequence's items, (n,); with their `times` for a model that reads them, a `TimedHistory`.
+
+        Raises ValueError for an unknown id (named), and as `recommend` for times.
+        """
+        sequence = in_order(sequence, "sequence")
+        numbers = self.fitted().numbers(sequence)
+        return numbers if times is None or not self.reads_times else self._timed([sequence], [times])[0]
+
     def _known_numbers(self, ids: Any) -> np.ndarray:
         numbers = np.array([self.items.number_or_zero(i) for i in ids], dtype=np.int64)
         return numbers[numbers > 0]
@@ -154,7 +163,7 @@ class Recommender(Estimator):
             session = model.session([12, 55])
             ids, scores = session.add(3).best(k=10)          # those of model.recommend([12, 55, 3], k=10)
 
-        Raises ValueError for an unknown id (named).
+        Raises ValueError for an unknown id (named), and for a model that reads times, which a session does not have.
         """
         return Session(self, history, user)
 

@@ -28,6 +28,9 @@ class Session:
 
     def __init__(self, model: Any, history: Sequence[Any] = (), user: Any = None) -> None:
         self._model, self._vocabulary = model, model.fitted()
+        if model.reads_times:
+            raise ValueError("the model reads times, and a session has none: use recommend(history, times=...), or "
+                             "train a model with position t5, which reads places alone")  # fmt: skip
         self._user = None if user is None else model.user_numbers([user])
         self._growing, self._learned = model.growing(), _learned(model)
         self._numbers = np.zeros(0, dtype=np.int64)  # the whole history

@@ -87,8 +87,9 @@ def draw_run(
     if getattr(model, "attends", False):
         lengths = split.data.lengths[split.evaluated]
         user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])
-        sequence = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-NUMBERS:]
-        ids, weights = model.attention(sequence.tolist())
+        history = split.histories(np.array([user]), "test")[0]
+        times = split.data.timed(user, len(history)).seconds[-NUMBERS:] if model.reads_times else None
+        ids, weights = model.attention(split.data.items.decode(history[-NUMBERS:]).tolist(), times)
         heads = [f"layer {len(weights)}, head {head + 1}" for head in range(weights.shape[1])]
         caption = f"{title}: who looks at whom, user {split.data.users.ids[user]}"
         picture = attention_map(weights[-1], ids, caption, names=heads)

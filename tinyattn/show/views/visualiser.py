@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import TextBatch, pad
+from ...data import TextBatch, TimedHistory, pad
 from ...models import Decoder, DecoderNetwork, Encoder
 from ...models.choosing import refuse_damaged
 from ...ops import cross_entropy, cross_entropy_backward, softmax
@@ -84,19 +84,21 @@ class Query:
 
 
 def visualise(
-    model: Any, sequence: Any, *, against: Any = None, names: Any = None, titles: Sequence[str] = (), padding: int = 0
-) -> View:
+    model: Any, sequence: Any, *, against: Any = None, names: Any = None, titles: Sequence[str] = (), padding: int = 0,
+    times: Any = None,
+) -> View:  # fmt: skip
     """A page about the answers of `model`, and of a second model `against`, to one history or prompt.
 
     `model` is a recommender of equal blocks with attention, such as SASRec; a `Decoder`; or an `Encoder`, which
     fills the first `_` of its prompt. `names(id)` is the name of an item. The history is followed by `padding` padded
-    positions, as in a batch with longer histories, so that the page shows their mask. With two models, each title
-    begins with the options that differ. Raises ValueError for a model without attention, an unknown item (named), an
-    empty history, too much padding, and two models that look at different tokens or have no answer in common.
+    positions, as in a batch with longer histories, so that the page shows their mask. `times` are the history's, for
+    a model that reads them. With two models, each title begins with the options that differ. Raises ValueError for a
+    model without attention, an unknown item (named), an empty history, times that do not fit or are missing, too much
+    padding, and two models that look at different tokens or have no answer in common.
     """
     models = [model] if against is None else [model, against]
     titles = [*titles, *(m.name for m in models[len(titles) :])]
-    queries = [_asked(m, sequence, names, title, padding) for m, title in zip(models, titles, strict=True)]
+    queries = [_asked(m, sequence, names, title, padding, times) for m, title in zip(models, titles, strict=True)]
     if any(query.tokens != queries[0].tokens for query in queries):
         raise ValueError("the two models look at different tokens of this history: give a history that fits both")
     if against is not None:
@@ -173,7 +175,9 @@ def _page(queries: list[Query], runs: list[dict[str, Any]], title: str, note: st
     return View("visualiser", title, {"title": title, "note": note, "runs": runs}, "".join(tables))
 
 
-def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", padding: int = 0) -> Query:
+def _asked(
+    model: Any, sequence: Any, names: Any = None, title: str = "", padding: int = 0, times: Any = None
+) -> Query:
     vocabulary = model.fitted()
     network: Any = getattr(model, "network", None)
     drawn = "tinyattn show without --html draws its weights"
@@ -188,7 +192,8 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
         return _of_text(model, watched, sequence, title)
     if getattr(model, "padding", "hidden") != "hidden":
         raise ValueError(f"padding is {model.padding!r}: its attention looks at slots before the history; {drawn}")
-    whole = vocabulary.numbers(sequence)
+    timed = isinstance(read := model.read_history(sequence, times), TimedHistory)
+    whole = read.items if timed else read
     if not len(whole):
         raise ValueError("the history is empty: expected at least one item id")
     cloze = network.asking(pad([whole[:1]], model.maxlen)).ids.shape[1] - 1        # 1 if the model appends [MASK]
@@ -199,7 +204,8 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
     if not 0 <= padding <= room:
         raise ValueError(f"padding is {padding}, expected 0 to {room}: what this model has room for after the history")
     longer = np.ones(len(history) + padding, dtype=np.int64)
-    batch = network.asking(pad([history, longer], model.maxlen).map(lambda x: x[:1]))
+    asked = [read[-len(history) :], TimedHistory(longer, 0.0 * longer) if timed else longer]
+    batch = network.asking(pad(asked, model.maxlen).map(lambda x: x[:1]))
     ids = vocabulary.decode(np.arange(1, len(vocabulary) + 1)).tolist()
     symbols = ["padding", *(str(item) if names is None else names(item) for item in ids), "[MASK]"]
     return Query(
