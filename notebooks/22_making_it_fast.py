@@ -524,7 +524,7 @@ show_figure(
 #
 # | what is often said | what the cells above show |
 # |---|---|
-# | Python is slow, so write it in C | products take 55 % of the step, and run in C already; the largest gain is work left out |
+# | Python is slow, so write it in C | linear maps and attention take 55 %, most of it C already; the largest gain is work left out |
 # | faster means the same work in less time | 1,600 positions became 920, with the same gradients |
 # | run it ten times and take the mean | one interrupted call spoils a mean; take turns, and medians |
 # | fast code is right if its output is close | not if it overwrites its argument, or its last result |

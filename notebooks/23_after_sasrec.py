@@ -516,7 +516,7 @@ show_figure(
 #
 # So is HSTU worse than SASRec? **That has not been shown.** It is one small world and one layer, and more epochs already take back most of the loss; the authors report gains on data that are
 # larger by many orders of magnitude. What was shown is that two changes under one name can pull in opposite directions, and that only rows with one change each, and with enough epochs, can tell. [The experiment on MovieLens and
-# Beauty](../benchmarks/results/reproduce/hstu/README.md) has the same rows. Its grid is fixed; its runs are to come.
+# Beauty](../benchmarks/results/reproduce/hstu/README.md) has the same rows. Its grid is fixed; most runs are to come.
 #
 # | what is often said | what the cells above show |
 # |---|---|
