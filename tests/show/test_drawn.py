@@ -311,10 +311,10 @@ def test_curves_of_an_experiment_have_one_style_a_name_in_all_panels():
     assert {(ax.get_xlabel(), ax.get_ylabel()) for ax in made.axes[:3]} == {("epoch", "loss")}
     alone = draw_picture(Curves("alt", "x", "y", {"p": panels["p"]}, "the target"))
     assert (len(alone.axes), legend(alone)) == (1, ["one", "two"])
-    many = draw_picture(Curves("alt", "x", "y", {"p": {str(i): ([1], [1.0]) for i in range(11)}})).axes[0].lines
+    many = draw_picture(Curves("alt", "x", "y", {"p": {str(i): ([1], [1.0]) for i in range(15)}})).axes[0].lines
     styles = [(line.get_color(), line.get_linestyle()) for line in many]
-    assert len(set(styles)) == 10  # the eleventh has the first one's style
-    assert styles[10] == styles[0]
+    assert len(set(styles)) == 14  # the fifteenth has the first one's style
+    assert styles[14] == styles[0]
 
 
 def test_dots_of_an_experiment_are_its_seeds_with_a_mark_at_their_mean():

@@ -11,7 +11,7 @@ from .style import BLUE, GREEN, GREY, HEAT, INK, ORANGE, PURPLE, figure, in_styl
 STYLES: tuple[tuple[str, Any], ...] = (
     (GREY, "-"), (BLUE, "--"), (ORANGE, "-."), (GREEN, ":"), (PURPLE, (0, (5, 1, 1, 1, 1, 1))), (INK, (0, (1, 3))),
     (BLUE, "-"), (ORANGE, "-"), (GREEN, "-"), (PURPLE, "-"),
-    (BLUE, ":"), (ORANGE, ":"), (GREEN, "--"), (PURPLE, "--"),
+    (BLUE, ":"), (ORANGE, ":"), (GREEN, "--"), (PURPLE, ":"),
 )  # fmt: skip
 MARKS = ((ORANGE, "o"), (BLUE, "+"), (INK, "x"), (GREEN, "^"))
 COLUMNS = 2                 # of panels
