@@ -13,6 +13,7 @@ from tinyattn.experiments.tables import (
     beyond,
     cell,
     compare,
+    contrasts,
     dots,
     epochs,
     figures,
@@ -102,6 +103,23 @@ def test_rows_stand_by_their_means_each_beside_the_next():
         "| GRU4Rec | 0.5000 ± 0.1414 | +0.4500 (-0.8210 to +1.7210) | .139 |", "| popularity | 0.0500 |  |  |"
     ]  # fmt: skip
     assert ranked(SMALL, alone | {"sasrec": [], "gru4rec": []}, list(SMALL.rows), FULL) == []
+
+
+def test_what_distinguishes_two_rows_is_a_line_with_their_difference():
+    """p as above: of two lines, and of the one that can be compared."""
+    results = of_seeds(gru4rec={0: (0.4, 0), 1: (0.6, 0)}, sasrec={1: (0.4, 0), 0: (0.3, 0)}, popularity={0: (0.05, 0)})
+    pairs = {"a GRU": ("gru4rec", "sasrec"), "learning": ("sasrec", "popularity")}
+    found = contrasts(SMALL, results, pairs, FULL)
+    assert found[0].startswith("What each part brings. Intervals and p are Student's over seeds")
+    assert found[2:] == [
+        "| | full NDCG@10 (95 % over seeds) | p |", "|---|---|---|",
+        "| a GRU | +0.1500 (-0.4855 to +0.7855) | .210 |", "| learning | +0.3000 (-0.3355 to +0.9355) | .210 |",
+    ]  # fmt: skip
+    alone = results | {"gru4rec": []}
+    assert contrasts(SMALL, alone, pairs, FULL)[4:] == [
+        "| a GRU |  |  |", "| learning | +0.3000 (-0.3355 to +0.9355) | .105 |"
+    ]  # fmt: skip
+    assert contrasts(SMALL, alone | {"sasrec": results["sasrec"][:1]}, pairs, FULL) == []
 
 
 def test_rows_of_other_seeds_are_compared_by_welch():

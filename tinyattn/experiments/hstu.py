@@ -8,7 +8,7 @@ from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .full import ESASREC, OF_DATA, SASREC, TRAINED
 from .pictures import Dots, Picture
 from .splits import SPLIT_BY
-from .tables import TRAINING, dots, figures, page, ranked, table
+from .tables import TRAINING, contrasts, dots, figures, page, ranked, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 DATASETS = {"ml-1m": ML_1M_TIMES, "beauty": BEAUTY_TIMES, "ml-100k": ML_100K}
@@ -30,6 +30,20 @@ MODELS: dict[str, tuple[str, dict[str, Any], tuple[float, float]]] = {
     "esasrec": ("eSASRec", ESASREC, (12, 8)),
 }
 
+# what distinguishes two rows: the rows
+PARTS = {
+    "times, with pointwise attention": ("hstu", "hstu-places"),
+    "times, with softmax": ("softmax", "softmax-places"),
+    "times, in SASRec": ("sasrec-times", "sampled-softmax"),
+    "pointwise attention for softmax, with times": ("hstu", "softmax"),
+    "pointwise attention for softmax, without times": ("hstu-places", "softmax-places"),
+    "HSTU's block for SASRec's, with softmax and times": ("softmax", "sasrec-times"),
+    "HSTU beside SASRec with the same loss": ("hstu", "sampled-softmax"),
+    "HSTU beside SASRec with cross-entropy": ("hstu", "ce"),
+    "HSTU beside SASRec with gBCE": ("hstu", "gbce"),
+    "HSTU beside eSASRec": ("hstu", "esasrec"),
+}
+
 
 def _keys(data: str, split: str) -> list[str]:
     return [f"{data}-{split}-{key}" for key in MODELS]
@@ -40,7 +54,12 @@ def _page(experiment: Experiment, results: Results) -> str:
     for data in DATASETS:
         for split in SPLIT_BY:
             keys = _keys(data, split)
+            if not any(results[key] for key in keys):
+                parts += [[f"## {_title(data, split)}"], ["No runs yet."]]
+                continue
+            pairs = {what: (f"{data}-{split}-{one}", f"{data}-{split}-{other}") for what, (one, other) in PARTS.items()}
             parts += [[f"## {_title(data, split)}"], table(experiment, results, keys, COLUMNS, TRAINING),
+                      contrasts(experiment, results, pairs, COLUMNS[1]),
                       ranked(experiment, results, keys, COLUMNS[1])]  # fmt: skip
     return page(experiment, results, [*parts, figures(experiment, results)])
 

@@ -99,19 +99,40 @@ def ranked(experiment: Experiment, results: Results, keys: Sequence[str], column
     """A table of the rows with runs by their means, each compared with the next; [] if none can be."""
     means = {key: statistics.mean(values(results[key], column)) for key in keys if results[key]}
     order = sorted(means, key=lambda key: -means[key])
-    beside = [compare(experiment, results, key, below, column) for key, below in itertools.pairwise(order)]
-    if not any(beside):
+    beside = _differences(experiment, results, list(itertools.pairwise(order)), column)
+    if beside is None:
         return []
-    corrected = iter(holm([each.p for each in beside if each]))
-    cells = [["", ""] if each is None else [f"{each.size:+.4f} ({each.low:+.4f} to {each.high:+.4f})",
-                                           _chance(next(corrected))] for each in [*beside, None]]  # fmt: skip
     where = " ".join(column).replace("ndcg", "NDCG")
     lines = [(experiment.rows[key].title, [cell(values(results[key], column)), *two])
-             for key, two in zip(order, cells, strict=True)]  # fmt: skip
-    return [RANKED, "", *grid([where, "above the next by (95 % over seeds)", "p"], lines)]
+             for key, two in zip(order, [*beside, ["", ""]], strict=True)]  # fmt: skip
+    return [f"By their means, each beside the next. {COMPARED}", "",
+            *grid([where, "above the next by (95 % over seeds)", "p"], lines)]  # fmt: skip
 
 
-RANKED = f"""By their means, each beside the next. Intervals and p are Student's over seeds, paired where both rows have
+def contrasts(
+    experiment: Experiment, results: Results, pairs: dict[str, tuple[str, str]], column: Column
+) -> list[str]:
+    """A table of what distinguishes two rows, and the mean of the first minus the second's; [] if none can be."""
+    beside = _differences(experiment, results, list(pairs.values()), column)
+    if beside is None:
+        return []
+    where = f"{' '.join(column).replace('ndcg', 'NDCG')} (95 % over seeds)"
+    return [f"What each part brings. {COMPARED}", "", *grid([where, "p"], zip(pairs, beside, strict=True))]
+
+
+def _differences(
+    experiment: Experiment, results: Results, pairs: Sequence[tuple[str, str]], column: Column
+) -> list[list[str]] | None:
+    """For each pair of rows two cells, the difference and its corrected p; None if no pair can be compared."""
+    beside = [compare(experiment, results, *pair, column) for pair in pairs]
+    if not any(beside):
+        return None
+    corrected = iter(holm([each.p for each in beside if each]))
+    return [["", ""] if each is None else [f"{each.size:+.4f} ({each.low:+.4f} to {each.high:+.4f})",
+                                           _chance(next(corrected))] for each in beside]  # fmt: skip
+
+
+COMPARED = f"""Intervals and p are Student's over seeds, paired where both rows have
 the same seeds, else Welch's; p is corrected for the number of lines (Holm 1979). From {CHANCE} on, seeds alone may have
 made the difference. An empty cell: a row trained once, or two without chance."""
 
@@ -220,7 +241,7 @@ def missing(experiment: Experiment, results: Results) -> dict[str, int]:
 def page(experiment: Experiment, results: Results, parts: Sequence[Sequence[str]]) -> str:
     """The question, the parts, remarks on a finished grid, and how the page was made."""
     remarks = [[experiment.remarks.strip()]] if experiment.remarks and not missing(experiment, results) else []
-    body = [line for part in (*parts, *remarks) for line in (*part, "")]
+    body = [line for part in (*parts, *remarks) if part for line in (*part, "")]
     how = f"Made by `tinyattn reproduce {experiment.name}`: {made(results)} {to_come(experiment, results)}"
     how += "With several seeds: mean ± standard deviation."
     if any("minutes of training" in line for line in body):
