@@ -4,8 +4,9 @@
     python benchmarks/default_world.py --others [--seeds 2]     the alternatives to it: OTHERS
 
 The last digits of a product depend on the processor, and the epoch that validates best may depend on these digits. So
-each seed is trained twice: with the kernels that OpenBLAS and NumPy choose here, and with those for AVX2 (MAKES). With
-a patience of 10, the AVX2 kernels gave the numbers of an AMD EPYC to four digits, after the same 63 epochs.
+each seed is trained twice: with the kernels that OpenBLAS and NumPy choose here, and with those for AVX2 (MAKES),
+which processors without AVX-512 use. The kernels matter, and not the make: an AMD EPYC with AVX-512 gives the numbers
+of a Xeon's seed 0 to the last bit.
 
 Writes benchmarks/results/default_world.json after each run, figures/attention.svg (from SASRec with seed 0), and the
 block of README.md that quotes the results. A run that is in the results file is not repeated.
@@ -132,7 +133,7 @@ def text(result: dict[str, Any]) -> str:
         "",
         "Trained rows show a range, rounded outwards: another seed, or a processor that rounds differently, ends a "
         f"little elsewhere. SASRec was trained with {len(seeds)} seeds, each by kernels for AVX-512, which this Xeon "
-        f"has, and by those for AVX2, which give an AMD EPYC's numbers; the others with {fewer}. SASRec closes most of "
+        f"has, and by those for AVX2, as processors without it use; the others with {fewer}. SASRec closes most of "
         f"the gap between a Markov chain and the optimum: {share}. A run took {between(seconds, 0)} s of CPU time, of "
         "all cores together "
         f"({made_on(*(run['machine'] for run in every))}). "
