@@ -169,7 +169,8 @@ def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
         "",
         f"{total:,} changes to the sources of the ops, one at a time: operators, numbers, comparisons, dropped terms, "
         f"transposes, guards, steps in place. {specs:,} are killed by properties of `tinyattn check`, "
-        f"{result['seeds']} seeded cases each, and {tests:,} of the others by tests. {len(equivalent)} are equivalent: "
+        f"{result['seeds']} seeded cases each, or cannot be imported, and {tests:,} of the others are killed by tests. "
+        f"{len(equivalent)} are equivalent: "
         f"no input tells them from the original, or none that an op is for. {len(survive)} survive. Each is tried on "
         f"what reaches its lines, the properties of its op first, then what reaches little else, for "
         f"{result['budget']:g} seconds at most.",
