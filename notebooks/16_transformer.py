@@ -660,8 +660,9 @@ show_figure(
 # %% [markdown]
 # ### What must be kept
 #
-# With long texts that memory becomes the limit. Heads can share keys and values (*grouped queries*, as in LLaMA 3), look through a *window*, or make their keys and values again from one short vector a token
-# (*latent attention*, [DeepSeek-V2](https://arxiv.org/abs/2405.04434)). The folded cell asks four mixers of the library what they keep.
+# With long texts that memory becomes the limit. Heads can share keys and values (*grouped queries*, as in LLaMA 3), look through a *window*, or make their keys and values again from one short vector $c$ a token
+# (*latent attention*, [DeepSeek-V2](https://arxiv.org/abs/2405.04434)). They need not even exist: $q \cdot (c\,W) = (q\,W^\top) \cdot c$ for a key $c\,W$, and $\sum_j p_j\,(c_j V) = (\sum_j p_j\,c_j)\,V$ for values. The
+# folded cell asks four mixers of the library what they keep.
 
 # %% tags=["hide-input"]
 Attention, Latent, Window = MIXERS["attention"], MIXERS["latent"], MECHANISMS["window"]

@@ -582,7 +582,7 @@ show_figure(
 #
 # $$S_t = S' + \beta_t\, k_t^\top (v_t - k_t S'), \qquad S' = \lambda_t S_{t-1} .$$
 #
-# With $\beta = 1$ and $|k| = 1$, $k_t S_t = v_t$, whatever was there. Step through it: token 4 has the key of token 1.
+# A key then reads $k_t S_t = k_t S' + \beta_t\, |k_t|^2\, (v_t - k_t S')$: with $\beta = 1$ and $|k| = 1$ it is $v_t$, whatever was there. Step through it: token 4 has the key of token 1.
 
 # %% tags=["hide-input"]
 

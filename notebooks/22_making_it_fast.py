@@ -234,9 +234,9 @@ print("dtype:", short.dtype, " error below 1e-6:", error < 1e-6, " above 1e-9:",
 #
 # SASRec's cross-entropy compares $n$ states $h_i$ with all $V$ items, the rows of $E$:
 #
-# $$s_{ij} = h_i \cdot e_j, \qquad \text{loss} = \frac1n \sum_i \Bigl( \log \sum_j e^{s_{ij}} - s_{i t_i} \Bigr).$$
+# $$s_{ij} = h_i \cdot e_j, \qquad \text{loss} = \frac1n \sum_i \Bigl( \log \sum_j e^{s_{ij}} - s_{i t_i} \Bigr) ,$$
 #
-# With 128 · 200 states and 57,000 items, $s$ has 1.5 billion entries: 6 GB, and as much again for the gradient. But chapter 18 computed a row's $L_i = \log \sum_j e^{s_{ij}}$ from pieces. Then
+# where $t_i$ is the item that came next. With 128 · 200 states and 57,000 items, $s$ has 1.5 billion entries: 6 GB, and as much again for the gradient. But chapter 18 computed a row's $L_i = \log \sum_j e^{s_{ij}}$ from pieces, and its slope along $s_{ij}$ is $e^{s_{ij} - L_i}$. So
 #
 # $$ds_{ij} = \frac1n \bigl( e^{s_{ij} - L_i} - 1[j = t_i] \bigr), \qquad dh = ds\, E, \qquad dE = ds^\top h ,$$
 #

@@ -44,7 +44,7 @@ road(23)
 #
 # $$p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}} \qquad\text{becomes}\qquad a_{ij} = \frac{\text{silu}(s_{ij})}{m}, \qquad \text{silu}(s) = s\,\sigma(s) ,$$
 #
-# where $m$ is the number of keys, and under a mask the number of those that query $i$ may look at. (The paper has no $m$. Below we see that this does not matter.) SiLU is nearly $s$ for large scores, and nearly 0 for scores far below 0. **Predict:** what
+# where $s_{ij} = q_i \cdot k_j$, and $m$ is the number of keys, under a mask of those that query $i$ may look at. The output is $\sum_j a_{ij} v_j$, as before. (The paper has no $m$. Below we see that this does not matter.) SiLU is nearly $s$ for large scores, and nearly 0 for scores far below 0. **Predict:** what
 # is silu(0)? Can a weight be negative?
 #
 # <details><summary>Answer</summary>

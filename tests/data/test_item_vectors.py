@@ -35,6 +35,9 @@ def test_ids_of_one_kind_are_those_of_the_other():
     joined = ItemVectors(np.array([7, 8]), X[:2]).joined(texts)
     assert joined.items.ids.tolist() == ["7", "8", "9", "x"]
     assert ItemVectors(np.array(["10", "20"]), X[:2]).missing(DATA.items).tolist() == [30, 40]
+    assert ItemVectors(np.array(["10", "15"]), X[:2]).joined(DATA).items.ids.tolist() == [10, 15, 20, 30, 40]
+    with pytest.raises(ValueError, match=r"item vectors has id 015, and those of the data are integers"):
+        ItemVectors(np.array(["10", "015"]), X[:2]).joined(DATA)
     with pytest.raises(ValueError, match=r"item vectors has id x, and those of the data are integers"):
         ItemVectors(np.array(["10", "x"]), X[:2]).joined(DATA)
 
@@ -51,6 +54,7 @@ BAD = [
     ({"ids": np.array([0.5, 1.5]), "vectors": X[:2]}, r"ids are \(2,\) float64"),
     ({"ids": np.array([10]), "other": X[:1]}, r"has ids, other, expected ids and vectors"),
     ({"vectors": np.array([{}], dtype=object)}, r"is no \.npy or \.npz file of numbers"),
+    ({"ids": np.array(["a", "b"], dtype=object), "vectors": X[:2]}, r"dtype object: make ids integers or texts, as by"),
 ]
 
 

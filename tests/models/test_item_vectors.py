@@ -10,11 +10,13 @@ from tests.helpers import refuses
 from tests.models.worlds import TINY
 from tinyattn.check import gradcheck_model
 from tinyattn.cli import main
-from tinyattn.data import ItemVectors, leave_one_out
+from tinyattn.data import Interactions, ItemVectors, leave_one_out
 from tinyattn.export import onnx_graph
 from tinyattn.files import FileError
+from tinyattn.forms import readable
 from tinyattn.models import GRU4Rec, SASRec
 from tinyattn.models.item_vectors import with_vectors
+from tinyattn.tree import add_to
 
 DATA = TINY.generate()
 RNG = np.random.default_rng(0)
@@ -40,6 +42,34 @@ def test_the_loss_is_that_of_the_plain_network_with_the_whole_table():
     p["items"][1:] = RNG.standard_normal(p["items"][1:].shape)
     batch = model.sampler(known).batch(0)
     assert network.loss(p, batch)[0] == pytest.approx(network.network.loss(network.whole(p), batch)[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("loss", ["bce", "gbce"])
+def test_only_the_rows_that_a_sampled_loss_reads_are_made(loss, beside):
+    """Of many items; the numbers are those of the whole table, and so is a training, whose table is updated lazily."""
+    data = Interactions.of(RNG.integers(1, 1201, (300, 5)).tolist())
+    vectors = ItemVectors(data.items.ids, RNG.standard_normal((data.n_items, 7)))
+    options = {"loss": loss} | ({"n_negatives": 5} if loss == "gbce" else {})
+    model = SASRec(dropout=0.0, batch_size=8, **SMALL, **options)
+    known, network = with_vectors(model, data, vectors, beside, None)
+    p = network.init(np.random.default_rng(1))
+    batch = model.sampler(known).batch(0)
+    value, cache = network.loss(p, batch)
+    read = network.network.rows_read(batch)["items"]
+    assert np.flatnonzero(cache[0]["items"].any(axis=1)).tolist() == sorted({*read.tolist()} - {0})
+    assert ("items" in network.rows_read(batch)) == beside
+    plain, whole = network.network, network.whole(p)
+    expected, remembered = plain.loss(whole, batch)
+    assert value == pytest.approx(expected, rel=1e-12)
+    dE = np.zeros_like(whole["items"])
+    add_to(dE, plain.loss_backward(whole, 1.0, remembered)["items"])
+    np.testing.assert_allclose(network.loss_backward(p, 1.0, cache)["adapter"], network.F.T @ dE, atol=1e-12)
+    how = {"progress": False, "item_vectors": vectors, "id_embeddings": beside}
+    trained = [SASRec(batch_size=8, **SMALL, **options).fit(data, **how).parameters["items"]]
+    with readable():
+        trained.append(SASRec(batch_size=8, **SMALL, **options).fit(data, **how).parameters["items"])
+    np.testing.assert_allclose(*trained, atol=1e-4)
 
 
 @pytest.mark.parametrize("beside", [True, False])
@@ -105,6 +135,8 @@ def test_what_does_not_go_with_vectors_is_refused():
     split = leave_one_out(DATA)
     with pytest.raises(ValueError, match=r"expected model sasrec, tied, not untied sasrec"):
         SASRec(tied=False, **SMALL).fit(split, item_vectors=ALL)
+    with pytest.raises(ValueError, match=r"item_vectors is of type ndarray, expected ItemVectors\(ids, vectors\)"):
+        SASRec(**SMALL).fit(split, item_vectors=ALL.vectors)
     with pytest.raises(ValueError, match=r"expected model sasrec, tied, not gru4rec"):
         GRU4Rec(**SMALL).fit(split, item_vectors=ALL)
     some = r"item vectors has no vector of 4 of 16 items of training, such as .*: expected all, or id embeddings beside"

@@ -172,6 +172,13 @@ def test_the_commands_pass_times_on(tmp_path, capsys):
     assert not cli.main(["recommend", str(run), "--users", "all", "--out", str(tmp_path / "all.csv"), "--k", "3"])
     best = [line.split(",")[2] for line in (tmp_path / "all.csv").read_text().splitlines() if line.startswith("5,")]
     assert all(f" {item} " in one for item in best)
+    again = ["train", str(path), "--preset", "hstu-ml1m", *small, "--seed", "1", "--out", str(tmp_path / "again")]
+    assert not cli.main(again)
+    compare = ["compare", str(run), str(tmp_path / "again")]
+    assert not cli.main([*compare, "--user", "5", "-k", "3"])
+    capsys.readouterr()
+    assert cli.main([*compare, "--items", "3,5"])
+    assert "--items has none: name a --user of data with times" in capsys.readouterr().err
     assert (run / "figures" / "attention.png").exists()
     for command, *how in (["explain"], ["show"], ["show", "--html", str(tmp_path / "page.html")]):
         assert not cli.main([command, str(run), "--user", "5", *how])

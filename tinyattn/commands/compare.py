@@ -16,7 +16,7 @@ from ..data import Interactions
 from ..terminal import filled
 from .arguments import add_device, add_history, add_names, add_protocols
 from .measures import OF_INTERACTIONS
-from .runs import describe_counts, listed, names_of, open_runs
+from .runs import describe_counts, listed, names_of, open_runs, refuse_no_times
 from .tables import Evaluation, print_history
 
 NOTES = (
@@ -68,13 +68,16 @@ def _recommended(
     options: argparse.Namespace, models: list[Any], data: Interactions
 ) -> tuple[list[Any], list[np.ndarray]]:
     """The history of --items or --user, and each model's recommendations; two empty lists without these flags."""
-    history, users = [], None
+    history, users, times = [], None, None
     if options.user is not None:
         row = int(data.users.numbers([options.user])[0]) - 1
         history, users = data.items.decode(data.sequence(row)).tolist(), [options.user]
+        times = [data.timed(row).seconds] if any(model.reads_times for model in models) else None
     elif options.items is not None:
+        for folder, model in zip(options.run_folders, models, strict=True):
+            refuse_no_times(folder, model)
         history = listed(options.items)
     else:
         return [], []
     k = 10 if options.k is None else options.k
-    return history, [model.recommend([history], k, users=users)[0][0] for model in models]
+    return history, [model.recommend([history], k, users=users, times=times)[0][0] for model in models]

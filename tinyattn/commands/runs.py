@@ -104,16 +104,20 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
             raise ValueError(f"DATA ({', '.join(options.data)}) goes with --user; a history of --items needs none")
         _refuse_reading_nothing(options)
         model, _ = open_kind(options.run_folder, Recommender, options.device)
-        if model.reads_times:
-            raise ValueError(f"{options.run_folder} reads the times of a history's items (position timed), and --items "
-                             "has none: name a --user of data with times, or train with position t5, which reads "
-                             "places alone")  # fmt: skip
+        refuse_no_times(options.run_folder, model)
         return listed(options.items), None, model, None
     model, _, data, _ = open_run(options)
     row = int(data.users.numbers([options.user])[0]) - 1
     known = model.users.numbers_or_zero(data.users.ids[row : row + 1])[0]
     times = data.timed(row).seconds if model.reads_times else None
     return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model, times
+
+
+def refuse_no_times(folder: str, model: Recommender) -> None:
+    """Raise ValueError for a model that reads times, which the history of --items does not have."""
+    if model.reads_times:
+        way = "name a --user of data with times, or train with position t5, which reads places alone"
+        raise ValueError(f"{folder} reads the times of a history's items (position timed), and --items has none: {way}")
 
 
 def _refuse_reading_nothing(options: argparse.Namespace) -> None:

@@ -98,5 +98,5 @@ def _page(options: argparse.Namespace) -> Any:
         sequence, _, model, times = history_of(options)
         names = names_of(options, model).label
     other = None if options.against is None else open_kind(options.against, type(model), options.device)[0]
-    how = {"names": names, "titles": titles, "padding": options.padding or 0, "times": times}
+    how: dict[str, Any] = {"names": names, "titles": titles, "padding": options.padding or 0, "times": times}
     return visualise(model, sequence, against=other, **how)

@@ -2,6 +2,7 @@
 
 import hashlib
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -51,8 +52,10 @@ class ItemVectors:
                 arrays = {"vectors": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
-        except (ValueError, EOFError, KeyError, zipfile.BadZipFile, MemoryError):
-            raise ValueError(f"{path} is no .npy or .npz file of numbers, as numpy.savez writes it") from None
+        except (ValueError, EOFError, KeyError, zipfile.BadZipFile, MemoryError) as error:
+            pickled = "Object arrays" in str(error)                      # of pandas' texts, for example
+            of = " or an array has dtype object: make ids integers or texts, as by ids.astype(str)" * pickled
+            raise ValueError(f"{path} is no .npy or .npz file of numbers, as numpy.savez writes it{of}") from None
         if "vectors" not in arrays or (path.suffix == ".npz" and "ids" not in arrays):
             raise ValueError(f"{path} has {', '.join(arrays) or 'no arrays'}, expected ids and vectors")
         if "ids" not in arrays and len(arrays["vectors"]) != len(items):
@@ -82,11 +85,17 @@ class ItemVectors:
             mine, theirs = quoted(self.ids[0]), quoted(data.items.ids[0])
             raise ValueError(f"{self.name} has vectors of none of the {len(data.items):,} items: its ids are like "
                              f"{mine}, those of the data like {theirs}")  # fmt: skip
-        kind = data.items.ids.dtype.kind
-        if kind != "U" and new.dtype.kind == "U":
-            raise ValueError(f"{self.name} has id {quoted(new[0])}, and those of the data are integers")
-        new = new.astype("U") if kind == "U" else new
+        if data.items.ids.dtype.kind == "U":
+            new = new.astype("U")
+        elif new.dtype.kind == "U":
+            new = np.array([self._integer(text) for text in new.tolist()])
         return data.in_numbers_of(Vocabulary(np.union1d(data.items.ids, new), data.items.what))
+
+    def _integer(self, text: str) -> int:
+        with suppress(ValueError):
+            if str(number := int(text)) == text and abs(number) < 2**63:         # not 007
+                return number
+        raise ValueError(f"{self.name} has id {quoted(text)}, and those of the data are integers")
 
     def table(self, items: Vocabulary) -> np.ndarray:
         """(items + 1, W) float32, 0 for padding and items without a vector; scaled to a mean norm of 1."""

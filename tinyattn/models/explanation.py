@@ -76,8 +76,8 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
 def left_out(model: Recommender, history: Any, item: int, owner: np.ndarray) -> np.ndarray:
     """s(history) - s(history without the j-th item), for every j. Shapes: history (n,), owner (1,) -> (n,)."""
     delete = TimedHistory.without if isinstance(history, TimedHistory) else np.delete
-    without = [delete(history, j) for j in range(len(history))]
-    scores = np.asarray(model.score([history, *without], np.repeat(owner, len(history) + 1))[:, item], dtype=np.float64)
+    histories: list[Any] = [history, *(delete(history, j) for j in range(len(history)))]
+    scores = np.asarray(model.score(histories, np.repeat(owner, len(histories)))[:, item], dtype=np.float64)
     return scores[0] - scores[1:]
 
 

@@ -3,18 +3,20 @@
     E = F A + I        F (items + 1, W) are the vectors, frozen; A (W, D) is learned, and so are the id embeddings I
 
 The network has to use one table, `items`, for its input and its scores. E takes the place of that table, and the
-network's backward gives dE; then dA = Fᵀ dE and dI = dE. An item that is not in the training data has no row of I, but
-a row of F A, so it can be recommended. I begins at 0. (DropoutNet, Volkovs et al. 2017, also adds a part computed from
-content to a part learned from interactions.)
+network's backward gives dE; then dA = Fᵀ dE and dI = dE. Where the loss reads few rows of E, these alone are made. An
+item that is not in the training data has no row of I, but a row of F A, so it can be recommended. I begins at 0.
+(DropoutNet, Volkovs et al. 2017, also adds a part computed from content to a part learned from interactions.)
 """
 
 from typing import Any, NamedTuple
 
-from ..backend import Array, asarray, get_xp
+import numpy as np
+
+from ..backend import Array, asarray
 from ..data import Interactions, ItemVectors, Vocabulary, distinct
 from ..layers import glorot
 from ..terminal import quoted
-from ..tree import Rows, add_to
+from ..tree import Rows
 
 
 class VectorNetwork(NamedTuple):
@@ -34,20 +36,34 @@ class VectorNetwork(NamedTuple):
         return p | {"items": 0 * items} if self.id_embeddings else p
 
     def loss(self, p: Any, batch: Any, rng: Any = None) -> tuple[Any, Any]:
-        E = self._vectors(p) @ p["adapter"]
-        inner = p | {"items": E + p["items"] if self.id_embeddings else E}
+        inner = p | {"items": self._table(p, self.network.rows_read(batch).get("items"))}
         value, cache = self.network.loss(inner, batch, rng)
         return value, (inner, cache)
+
+    def _table(self, p: Any, read: Array | None) -> Array:
+        """F A + I, or F A, (items + 1, D). On the host rows that are not in `read`, if given, may be 0."""
+        F, A = self._vectors(p), p["adapter"]
+        rows = distinct(read) if read is not None and isinstance(A, np.ndarray) else None
+        if rows is None or 2 * len(rows) > len(F):
+            return F @ A + p["items"] if self.id_embeddings else F @ A
+        E = np.zeros((len(F), A.shape[1]), A.dtype)
+        E[rows] = F[rows] @ A + (p["items"][rows] if self.id_embeddings else 0)
+        return E
 
     def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
         inner, remembered = cache
         grads: dict[str, Any] = self.network.loss_backward(inner, dloss, remembered)
         dE = grads.pop("items")
+        F, rows = self._vectors(p), dE
         if isinstance(dE, Rows):
-            few, dE = dE, get_xp(inner["items"]).zeros_like(inner["items"])
-            add_to(dE, few)
-        grads["adapter"] = self._vectors(p).T @ dE                        # E = F A + I
+            F, rows = F[dE.ids], dE.values
+        grads["adapter"] = F.T @ rows                                     # E = F A + I
         return grads | {"items": dE} if self.id_embeddings else grads
+
+    def rows_read(self, batch: Any) -> dict[str, Array]:
+        """As `NextItemNetwork.rows_read`, of the id embeddings."""
+        read: dict[str, Array] = self.network.rows_read(batch)
+        return read if self.id_embeddings else {name: ids for name, ids in read.items() if name != "items"}
 
     def _vectors(self, p: Any) -> Array:
         """F on the device of p, in its dtype."""

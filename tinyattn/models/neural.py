@@ -77,6 +77,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         be of data to which `ItemVectors.joined` has added them.
         """
         vectors = how.get("item_vectors")
+        if not isinstance(vectors, ItemVectors | None):
+            raise ValueError(f"item_vectors is of type {type(vectors).__name__}, expected ItemVectors(ids, vectors)")
         if vectors is not None and not isinstance(data, Split):
             data = vectors.joined(Interactions.of(data))
         return super().fit(data, **how)
