@@ -28,13 +28,14 @@ SCRIPTS = [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py")) if "
 STEP = ("ops", "layers", "fast", "training", "backend.py", "forms.py")    # in tinyattn/: the code of a training step
 RUN = (*STEP, "models", "data", "evaluation")
 MEASURED = {
-    **dict.fromkeys(("checking", "zoo", "wild", "wild_before", "what_changed", "gpu_bugs", "against"), ("check",)),
-    **dict.fromkeys(("training_step", "roofline", "ladder", "growth", "decoder_step", "inference"), (*STEP, "models")),
-    **dict.fromkeys(("long_attention", "order-and-cost", "scans", "comparison"), ("ops", "layers", "fast")),
+    **dict.fromkeys(("checking", "zoo", "wild", "wild_before"), ("check",)),
+    **dict.fromkeys(("training_step", "roofline", "ladder", "growth", "decoder_step", "inference", "refinements",
+                     "against", "what_changed"), (*STEP, "models")),
+    **dict.fromkeys(("long_attention", "scans", "comparison"), ("ops", "layers", "fast")),
     **dict.fromkeys(("cordonnier", "mutants"), ("ops",)),
     **dict.fromkeys(("course", "grading"), ("course",)),
     "lengths": ("data", "training"),
-    "refinements": ("ops/refinements", "layers/refinements"), "views": ("show",),
+    "views": ("show",),
     "reading": ("data",), "release": (".",), "robustness": (".",), "quantised": (*STEP, "models", "export"),
 }  # fmt: skip
 
