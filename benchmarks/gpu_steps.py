@@ -3,17 +3,22 @@
     python benchmarks/gpu_steps.py                     on a CUDA device, with CuPy, numba-cuda and PyTorch
     python benchmarks/gpu_steps.py --device strict     on the double: that the script works, before a card is at hand
 
-(1) Each kernel in its own process, as an address that no array has ends CUDA for its process: are its numbers those of
-the readable form, the same bits three times, the same when launched from a record whose inputs have changed? Is there
-float64 in its float32 code? What does it cost? One that fails is named, and the others go on. (2) Steps of SASRec in
-each form, three times each: are parameters and losses those of steps computed call by call without kernels, and the
-same to the bit when repeated? (3) Seconds a step of each form that agrees, and of PyTorch (eager with
-nn.MultiheadAttention, with scaled_dot_product_attention, torch.compile; float32, with and without TF32), in turns in
-one process. Here products are float32 without TF32. On the double it counts the calls of a step.
+proof: steps of SASRec in each form, three times each: are parameters and losses those of steps computed call by call
+without kernels, and the same to the bit when repeated? kernels: are a kernel's numbers those of the readable form, the
+same bits three times, the same when launched from a record whose inputs have changed? Is there float64 in its float32
+code? What does it cost? times: seconds and memory of each form that agrees, and of eager PyTorch, for training steps of
+SASRec (three sizes) and of a decoder, and for the ten best items of all users; compiled: the same beside torch.compile
+(gpu_times.py says how). attention: with weights kept, and without. Proofs are float32 without TF32, times have both. On
+the double it counts calls, and says what it skips.
+
+All takes about eight minutes (--budget), the most important first. An address that no array has ends CUDA for its
+process, so processes compute the rows of a part, and hand each over as it comes: where one ends or says nothing for
+LIMIT seconds, the row that it was at is named, and another process does the rest. The file is whole after each row.
+`--only times` does one part again, and keeps the others.
 
 What the simulator of kernels hides, and where it would show:
 
-    threads that race, a wait that some skip     three repeats, a time limit for each process; by hand,
+    threads that race, a wait that some skip     three repeats, a time limit for each row; by hand,
                                                  compute-sanitizer --tool racecheck python THIS --kernel bce
     rows longer than a block, odd widths         WIDTHS; blocks have 128 threads, and at most 4 KB of shared memory
     places beyond 2³¹                            `beyond`: dropout of 2³¹ + 10 numbers, where 40 GB are free
@@ -33,12 +38,13 @@ a form or a kernel does not.
 import argparse
 import json
 import re
-import statistics
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,12 +55,23 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.gpu import versions
-from benchmarks.machine import RESULTS, write_result
-from benchmarks.peers import ADAM
+from benchmarks.gpu_times import (
+    FORMS,
+    LENGTHS,
+    PRODUCTS,
+    SMALLEST,
+    WORKS,
+    attention_times,
+    cost,
+    sasrec,
+    stepping,
+    times,
+    trusted,
+    verdicts,
+)
+from benchmarks.machine import RESULTS, ROOT, write_result
 from tests.devices import On, tree
-from tests.strict import COUNTS, Cublas
 from tinyattn import backend
-from tinyattn.data import Interactions, Sampler
 from tinyattn.fast import kernels, tiles
 from tinyattn.forms import readable
 from tinyattn.layers.dropout_mask import add_dropped, dropped_backward
@@ -62,41 +79,18 @@ from tinyattn.layers.feed_forward import feed_forward, feed_forward_backward
 from tinyattn.layers.mechanisms import Full
 from tinyattn.layers.norm import norm, norm_backward
 from tinyattn.layers.rows import table_gradient
-from tinyattn.models import SASRecNetwork
 from tinyattn.models.cross_entropy import smoothed_loss, smoothed_loss_backward
 from tinyattn.models.objectives import bce, bce_backward, gbce, gbce_backward
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys
-from tinyattn.training import Learner, Moments, Settings, adam, recording
+from tinyattn.training import Moments, adam, recording
 
-FORMS = {  # name -> is the step recorded? do kernels compute?
-    "call by call": (False, False),
-    "kernels": (False, True),
-    "recorded": (True, False),
-    "recorded, with kernels": (True, True),
-}
-SIZES = ((128, 50, 50), (512, 256, 50), (128, 128, 200))  # users, width, length
-STEPS, REPEATS, ROUNDS = 12, 3, 5
-WIDTHS = {"gpu": ((64, 50, 50, 3416), (7, 33, 257, 100_003)), "strict": ((3, 2, 3, 7),)}  # SIZES, and items
+REPEATS = 3
+WIDTHS = {"gpu": ((64, 50, 50, 3416), (7, 33, 257, 100_003)), "strict": ((3, 2, 3, 7),)}  # users, length, width, items
 WRONG = {"f": 2e-5, "d": 1e-12}  # allowed of the largest number: sums have another order
-LIMIT = 120  # seconds for a kernel
-MOST_OFF = 1e-4  # of the largest parameter, or loss, after STEPS steps of Adam, which turns rounding into steps
-
-
-@contextmanager
-def trusted(device: str, form: str) -> Iterator[None]:
-    """The device computes in this form, whether it was proven or not."""
-    (recorded, by_kernels), card = FORMS[form], (backend.device_name(device),)
-    kept = recording.PROVEN, kernels.PROVEN, recording.cublas
-    recording.PROVEN, kernels.PROVEN = card if recorded else (), card if by_kernels else ()
-    if device == "strict":
-        recording.cublas = lambda xp: Cublas()
-    kernels._is_proven.cache_clear()
-    try:
-        yield
-    finally:
-        recording.PROVEN, kernels.PROVEN, recording.cublas = kept
-        kernels._is_proven.cache_clear()
+LIMIT = 150  # seconds until a process's next row
+ROW = "row "  # begins a line of JSON
+MOST_OFF = 1e-4  # of the largest parameter, or loss, after 12 steps of Adam, which turns rounding into steps
 
 
 def parts(xp: Any, size: tuple[int, int, int, int], dtype: str) -> dict[str, tuple[Any, Callable[[], Any]]]:
@@ -186,12 +180,16 @@ def parts(xp: Any, size: tuple[int, int, int, int], dtype: str) -> dict[str, tup
 
 
 KERNELS = list(parts(np, (2, 2, 2, 3), "f"))
+PARTS = {  # the most important first: with 15 minutes of a card the last may be missing
+    "proof": list(FORMS), "kernels": KERNELS, "times": [*WORKS, PRODUCTS], "compiled": list(WORKS),
+    "attention": [*map(str, LENGTHS)],
+}  # fmt: skip
 
 
 def kernel(device: str, name: str) -> dict[str, Any]:
     """Of one kernel the largest error, whether repeats and a record agree, and seconds beside the readable form's."""
     xp = backend.module_for(device)
-    row: dict[str, Any] = {"kernel": name, "off": 0.0, "bitwise": True, "recorded": "", "error": ""}
+    row: dict[str, Any] = {"item": name, "off": 0.0, "bitwise": True, "recorded": "", "error": ""}
     with trusted(device, "recorded, with kernels"):
         for size in WIDTHS[device]:
             for dtype in "fd" if name != "adam" else "f":
@@ -252,191 +250,129 @@ def arrays(x: Any) -> list[np.ndarray]:
     return found
 
 
-def kernel_proof(device: str) -> list[dict[str, Any]]:
-    """A row a kernel. On a card each has a process, so that none ends the others."""
-    found = []
-    for name in KERNELS:
-        try:
-            if device == "gpu":
-                command = [sys.executable, __file__, "--kernel", name]
-                ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
-                row = json.loads(ran.stdout.splitlines()[-1]) if ran.returncode == 0 else failed(name, ran.stderr)
-            else:
-                row = kernel(device, name)
-        except subprocess.TimeoutExpired:
-            row = failed(name, f"no answer in {LIMIT} seconds: threads that wait for one another?")
-        except Exception as error:  # whatever it is, the others go on
-            row = failed(name, f"{type(error).__name__}: {error}")
-        found.append(row)
-        print(f"{name:32} off {row['off']:.2f} of what is allowed  {'same bits' if row['bitwise'] else 'OTHER BITS'}  "
-              f"{'holds' if row['holds'] else 'DOES NOT HOLD ' + row['recorded'] + row['error']}")  # fmt: skip
-    return found
-
-
-def failed(name: str, why: str) -> dict[str, Any]:
-    last = (why.strip().splitlines() or ["without a word"])[-1]
-    return {"kernel": name, "off": float("inf"), "bitwise": False, "recorded": "", "error": last, "holds": False}
-
-
-def work(users: int, width: int, length: int) -> tuple[SASRecNetwork, Sampler]:
-    """SASRec for ml-1m's items, and its batches; all have the same layout, so that one record serves them."""
-    rng = np.random.default_rng(0)
-    histories: list[Any] = [rng.permutation(3416)[: length + 1] for _ in range(2 * users)]
-    data = Interactions.from_sequences(histories)
-    return SASRecNetwork(n_items=3416, maxlen=length, dim=width), Sampler(data, length, users, 0, True)
-
-
-def stepping(device: str, size: tuple[int, int, int], pools: ExitStack) -> tuple[Learner, Callable[[int], Any]]:
-    """A learner, and its step number i, which returns loss and squared norm there; `pools` closes its pool."""
-    network, batches = work(*size)
-    first = [batches.batch(i) for i in range(2)]
-    learner = Learner(network, Settings(device=device, beta2=0.98), first[:1], steps=1)
-    pool = pools.enter_context(learner.pool(1))
-
-    def step(i: int) -> Any:
-        seen, batch = learner.xp.zeros(2), [first[i % 2]]
-        if not learner.launch(batch, i, seen, pool):
-            learner.differentiate(batch, i, seen, pool)
-            learner.update(i + 1)
-        return seen
-
-    return learner, step
-
-
-def proof(device: str, size: tuple[int, int, int] = SIZES[0], steps: int = STEPS) -> list[dict[str, Any]]:
-    """A row a form: how far its numbers are from the first form's, and whether three repeats have the same bits."""
-    rows: list[dict[str, Any]] = []
-    expected: Any = None
-    for form, (recorded, by_kernels) in FORMS.items():
-        if device == "strict" and by_kernels:
-            continue  # tests/fast/test_kernels.py, with numba's simulator
-        runs, refused, records = [], "", 0
-        with trusted(device, form), ExitStack() as pools:
-            for _ in range(REPEATS):
-                learner, step = stepping(device, size, pools)
+def proof(device: str, form: str, size: tuple[int, int, int], steps: int) -> dict[str, Any]:
+    """How far the numbers of steps in this form are from the first form's; have three repeats the same bits?"""
+    row: dict[str, Any] = {"item": form, "off": 0.0, "bitwise": True, "refused": ""}
+    recorded, records, made, runs = FORMS[form][0], 0, sasrec(*size), []
+    for each in dict.fromkeys(("call by call", form)):
+        for _ in range(REPEATS if each == form else 1):
+            with trusted(device, each), ExitStack() as pools:
+                learner, step = stepping(device, made, pools)
                 seen = [step(i) for i in range(steps)]
                 runs.append([backend.to_numpy(learner.vector), np.array([backend.to_numpy(x) for x in seen])])
-                if learner.launcher is not None:
-                    refused, records = learner.launcher.refused, len(learner.launcher.records)
-        expected = runs[0] if expected is None else expected
-        off = max(float(np.max(np.abs(x - e)) / np.max(np.abs(e))) for x, e in zip(runs[0], expected, strict=True))
-        bitwise = all(np.array_equal(x, again) for other in runs[1:] for x, again in zip(runs[0], other, strict=True))
-        holds = off <= MOST_OFF and not refused and (records > 0) == recorded
-        rows.append({"form": form, "off": off, "bitwise": bitwise, "refused": refused, "holds": bool(holds)})
-    return rows
+            if learner.launcher is not None:
+                row["refused"], records = learner.launcher.refused, len(learner.launcher.records)
+    expected, again = runs[0], runs[-REPEATS:]
+    row["off"] = max(float(np.max(np.abs(x - e)) / np.max(np.abs(e))) for x, e in zip(again[0], expected, strict=True))
+    row["bitwise"] = all(np.array_equal(x, y) for other in again[1:] for x, y in zip(again[0], other, strict=True))
+    row["holds"] = bool(row["off"] <= MOST_OFF and not row["refused"] and (records > 0) == recorded)
+    return row
 
 
-def times(device: str, forms: list[str]) -> list[dict[str, Any]]:
-    """Seconds a step by size and contender, the median of rounds in which all take turns; on the double, its calls."""
-    with ExitStack() as pools:
-        return [_times(device, forms, size, pools) for size in (SIZES if device == "gpu" else [(4, 8, 6)])]
+def failed(part: str, item: str, why: str) -> dict[str, Any]:
+    """The row of an item whose process ended without one."""
+    last = (why.strip().splitlines() or ["without a word"])[-1]
+    none = {} if part not in ("proof", "kernels") else {"off": float("inf"), "bitwise": False, "holds": False}
+    return {"item": item, "error": last, "recorded": "", "refused": "", **none}
 
 
-def _times(device: str, forms: list[str], size: tuple[int, int, int], pools: ExitStack) -> dict[str, Any]:
-    costs: dict[str, list[float]] = {}
-    steps = {}
-    for form in forms:
-        with trusted(device, form):
-            steps[form] = stepping(device, size, pools)[1]
-            for i in range(4):
-                steps[form](i)
-    others = torch_steps(size) if device == "gpu" else {}
-    for _ in range(ROUNDS if device == "gpu" else 1):
-        for form, step in steps.items():
-            with trusted(device, form):
-                costs.setdefault(form, []).append(cost(device, step))
-        for name, step in others.items():
-            costs.setdefault(name, []).append(cost(device, step))
-    unit = "seconds" if device == "gpu" else "calls"
-    return {"size": size, unit: {name: statistics.median(each) for name, each in costs.items()}}
+def row_of(device: str, part: str, item: str, forms: list[str]) -> dict[str, Any]:
+    if part == "proof":
+        return proof(device, item, *((WORKS[SMALLEST].size, 12) if device == "gpu" else ((4, 8, 6), 5)))
+    if part == "attention":
+        return attention_times(device, int(item))
+    return kernel(device, item) if part == "kernels" else times(device, item, forms, part == "compiled")
 
 
-def attention_times(device: str) -> list[dict[str, Any]]:
-    """What causal attention with dropout costs, forward and backward, with weights that are kept, and without."""
-    xp, rows = backend.module_for(device), []
-    users, lengths = (128, (256, 512, 1024, 2048)) if device == "gpu" else (3, (3,))
-    key, numbers, kept = xp.asarray(np.array([9], np.uint64)), xp.asarray(np.arange(users)), tiles.WHOLE
-    for length in lengths:
-        q = xp.asarray(np.random.default_rng(0).standard_normal((users, 2, length, 32)).astype("f"))
-        sequence = 2 * length * length * q.itemsize
-        ways = {"all weights kept": users * sequence, "some sequences": users // 3 * sequence, "one sequence": sequence}
-
-        def attend(_: int, q: Any = q) -> None:
-            cache = Full().forward(None, q, q, q, Mask(causal=True), {}, 0.2, MaskKeys(iter([key]), numbers))[1]
-            Full().backward(None, q, cache)
-
-        for way, whole in (ways | {"no kernel for it": 0}).items():
-            row: dict[str, Any] = {"length": length, "way": way}
-            tiles.WHOLE = whole
+def rows_of(device: str, part: str, items: list[str], forms: list[str], seconds: float) -> Iterator[dict[str, Any]]:
+    """The items' rows as they come. On a card a process computes them; where it ends, another one does the rest."""
+    ends, left = time.monotonic() + seconds, [*items]
+    while left and time.monotonic() < ends:
+        ended = ""
+        if device == "gpu":
+            with (
+                tempfile.TemporaryFile("w+") as errors,
+                subprocess.Popen(
+                    command(part, left, forms), stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT
+                ) as process,
+            ):
+                watch = Watch(process, min(LIMIT, ends - time.monotonic()))
+                assert process.stdout is not None
+                for line in process.stdout:
+                    watch.wait(min(LIMIT, ends - time.monotonic()))
+                    if line.startswith(ROW):
+                        left = left[1:]
+                        yield json.loads(line.removeprefix(ROW))
+                watch.stop()
+                if process.wait() != 0:
+                    errors.seek(0)
+                    ended = f"no answer in {LIMIT} seconds: threads that wait?" if watch.rang else errors.read() or "?"
+                elif left:
+                    ended = "it ended without a row"
+        else:
             try:
-                with trusted(device, "kernels"):
-                    if device == "gpu":
-                        pool = xp.get_default_memory_pool()
-                        pool.free_all_blocks()
-                        before = pool.total_bytes()
-                        attend(0)
-                        row["bytes"] = pool.total_bytes() - before
-                    row["seconds" if device == "gpu" else "calls"] = cost(device, attend)
-            except Exception as error:  # a card may have too little memory for one of them
-                row["error"] = f"{type(error).__name__}: {error}"
-            finally:
-                tiles.WHOLE = kept
-            rows.append(row)
-            print(row)
-    return rows
+                yield row_of(device, part, left[0], forms)
+                left = left[1:]
+            except Exception as error:  # whatever it is, the others go on
+                ended = f"{type(error).__name__}: {error}"
+        if ended and left and time.monotonic() < ends:
+            yield failed(part, left[0], ended)
+            left = left[1:]
 
 
-def cost(device: str, step: Callable[[int], Any], steps: int = 20) -> float:
-    """Seconds a step until the device has done it; on the double, calls."""
-    if device == "strict":
-        before = COUNTS["calls"]
-        step(4)
-        return COUNTS["calls"] - before
-    import cupy
-
-    cupy.cuda.Device().synchronize()
-    began = time.perf_counter()
-    for i in range(steps):
-        step(4 + i)
-    cupy.cuda.Device().synchronize()
-    return (time.perf_counter() - began) / steps
+def command(part: str, items: list[str], forms: list[str]) -> list[str]:
+    return [sys.executable, __file__, "--process", json.dumps([part, items, forms])]
 
 
-def torch_steps(size: tuple[int, int, int]) -> dict[str, Callable[[int], Any]]:
-    """PyTorch's ways to take the same step; none without it."""
-    try:
-        import torch
-    except ImportError:
-        return {}
-    if not torch.cuda.is_available():
-        return {}
-    from benchmarks.peers.torch_models import FusedAttention, MultiHeadAttention, SASRec, tensors
+class Watch:
+    """Ends a process that prints nothing for so many seconds."""
 
-    network, batches = work(*size)
-    fed = [tuple(x.pin_memory() for x in tensors(batches.batch(i))) for i in range(2)]
-    ways: dict[str, Callable[[int], Any]] = {}
-    for name, attention in (("eager", MultiHeadAttention), ("sdpa", FusedAttention), ("compile", FusedAttention)):
-        for tf32 in (False, True):
-            model = SASRec(network, attention).cuda()
-            optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], **ADAM, fused=True)
-            loss = torch.compile(model, dynamic=False) if name == "compile" else model
+    def __init__(self, process: Any, seconds: float) -> None:
+        self.process, self.rang, self._timer = process, False, threading.Timer(0, print)
+        self.wait(seconds)
 
-            def step(i: int, tf32: bool = tf32, loss: Any = loss, optimiser: Any = optimiser) -> None:
-                torch.backends.cuda.matmul.allow_tf32 = tf32
-                optimiser.zero_grad()
-                loss(*(x.cuda(non_blocking=True) for x in fed[i % 2])).backward()
-                optimiser.step()
+    def wait(self, seconds: float) -> None:
+        self.stop()
+        self._timer = threading.Timer(max(1, seconds), self._ring)
+        self._timer.start()
 
-            for i in range(4):
-                step(i)
-            ways[f"torch {name}{', TF32' if tf32 else ''}"] = step
-    return ways
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _ring(self) -> None:
+        self.rang = True
+        self.process.kill()
+
+
+def shown(part: str, row: dict[str, Any]) -> str:
+    """A row as text."""
+    name = row["item"]
+    if row.get("error"):
+        return f"{name:32} DOES NOT HOLD {row['error']}"
+    if part in ("proof", "kernels"):
+        of = " of what is allowed" if part == "kernels" else ""
+        same = "same bits" if row["bitwise"] else "OTHER BITS" if part == "kernels" else "to rounding"
+        why = row.get("refused") or row.get("recorded") or ""
+        return f"{name:32} off {row['off']:.2g}{of}  {same}  {'holds' if row['holds'] else 'DOES NOT HOLD ' + why}"
+    if "off" in row:
+        return "\n".join(f"{name:32} {way:32} off {a:.1e}, TF32 {b:.1e}" for way, (a, b) in row["off"].items())
+    lines = [f"{name:32} {way:32} {1e6 * s:12,.0f} us {row['bytes'][way] >> 20:7,} MB"
+             for way, s in row.get("seconds", {}).items() if way in row["bytes"]]  # fmt: skip
+    lines += [f"{name:32} {way:32} {calls} calls" for way, calls in row.get("calls", {}).items()]
+    return "\n".join([*lines, *(f"{name:32} {way:32} FAILED {why}" for way, why in row["errors"].items())])
+
+
+def holds(result: dict[str, Any]) -> bool:
+    return all(row["holds"] for part in ("proof", "kernels") for row in result.get(part, []))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("gpu", "strict"), default="gpu")
+    parser.add_argument("--only", choices=PARTS, help="this part; the others of the card's file stay")
+    parser.add_argument("--budget", type=float, default=480, metavar="SECONDS", help="of all parts (default: 480)")
     parser.add_argument("--kernel", choices=KERNELS, help="this one alone, as a line of JSON")
+    parser.add_argument("--process", help=argparse.SUPPRESS)  # a part, its items and forms: a row of JSON for each
     parser.add_argument("--commit", help="which commit this is, where the files came without their history")
     options = parser.parse_args()
     try:
@@ -447,27 +383,37 @@ def main() -> int:
     if options.kernel:
         print(json.dumps(kernel(options.device, options.kernel)))
         return 0
-    is_real = options.device == "gpu"
-    result: dict[str, Any] = {"machine": versions(options.device, options.commit)}
+    if options.process:
+        part, items, forms = json.loads(options.process)
+        for item in items:
+            print(ROW + json.dumps(row_of(options.device, part, item, forms)), flush=True)
+        return 0
+    is_real, ends = options.device == "gpu", time.monotonic() + options.budget
     slug = re.sub(r"[^a-z0-9]+", "_", backend.device_name(options.device).lower()).strip("_")
     path = RESULTS / f"gpu_steps_{slug}.json"
-    if is_real:  # on the double, tests/test_gpu_steps.py, with numba's simulator
-        result["kernels"] = kernel_proof("gpu")
-        write_result(path, result | {"proof": [], "times": []})
-    result["proof"] = proof(options.device) if is_real else proof(options.device, (4, 8, 6), 5)
-    for row in result["proof"]:
-        print(f"{row['form']:24} off {row['off']:.1e}  {'same bits' if row['bitwise'] else 'to rounding'}  "
-              f"{'holds' if row['holds'] else 'DOES NOT HOLD ' + row['refused']}")  # fmt: skip
-    if is_real:
-        write_result(path, result)  # a card may be there for minutes only
-    result["times"] = times(options.device, [row["form"] for row in result["proof"] if row["holds"]])
-    for row in result["times"]:
-        for name, number in (row.get("seconds") or row["calls"]).items():
-            print(f"{row['size']!s:18} {name:24} {f'{1e6 * number:,.0f} us' if is_real else f'{number} calls'}")
-    if is_real:
-        write_result(path, result)
-        write_result(path, result | {"attention": attention_times("gpu")})
-    return 0 if all(row["holds"] for row in [*result["proof"], *result.get("kernels", [])]) else 1
+    kept = json.loads(path.read_text()) if options.only and path.exists() else {}
+    result: dict[str, Any] = {part: [] for part in PARTS} | kept
+    result["machine"] = versions(options.device, options.commit)
+    for part, every in PARTS.items():
+        if part != (options.only or part):
+            continue
+        if not is_real and part in ("kernels", "compiled", "attention"):
+            why = "which has no PyTorch" if part == "compiled" else "where tests have numba's simulator"
+            print(f"{part}: not on the double, {why}")
+            continue
+        forms = [row["item"] for row in result["proof"] if row["holds"]] or ["call by call"]
+        items = [item for item in every if is_real or part != "proof" or not FORMS[item][1]]
+        result[part] = rows = []
+        for row in rows_of(options.device, part, items, forms, ends - time.monotonic()):
+            rows.append(row)
+            print(shown(part, row), flush=True)
+            if is_real:  # a card may be there for minutes only: the file is whole after each row
+                write_result(path, result | {"verdicts": verdicts([*result["times"], *result["compiled"]])})
+        if missing := [item for item in items if item not in {row["item"] for row in rows}]:
+            print(f"{part}: no time for {', '.join(missing)}; --only {part} --budget SECONDS goes on")
+    for row in verdicts([*result["times"], *result["compiled"]]):
+        print(" | ".join(f"{name} {value}" for name, value in row.items()))
+    return 0 if holds(result) else 1
 
 
 if __name__ == "__main__":

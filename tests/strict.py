@@ -227,6 +227,7 @@ class StrictArray:
     nbytes = property(lambda self: self.host.nbytes)
     itemsize = property(lambda self: self.host.itemsize)
     strides = property(lambda self: self.host.strides)
+    flags = property(lambda self: self.host.flags)
     data = property(lambda self: SimpleNamespace(ptr=self.host.ctypes.data))
     T = property(lambda self: StrictArray(self.host.T))
 

@@ -1,10 +1,12 @@
 """The proof of recorded steps and kernels runs where there is no GPU; and no card is trusted without its file."""
 
 import json
+import sys
+import time
 
 import pytest
 
-from benchmarks import gpu_steps
+from benchmarks import gpu_steps, gpu_times
 from benchmarks.machine import RESULTS
 from tests.fast.test_kernels import proven  # noqa: F401  a fixture
 from tests.strict import Cublas
@@ -20,7 +22,10 @@ def test_recorded_steps_hold_on_the_double(monkeypatch, capsys):
     assert gpu_steps.main() == 0
     printed = capsys.readouterr().out
     assert printed.count("holds") == 2
-    assert "recorded                 4 calls" in printed
+    assert "no time" not in printed
+    assert "FAILED" not in printed
+    for work, entry in gpu_times.WORKS.items():
+        assert (f"{work:32} recorded                         4 calls" in printed) == (entry.kind != "ranking")
     assert before == (recording.PROVEN, kernels.PROVEN)
 
 
@@ -35,8 +40,8 @@ def test_a_form_that_differs_or_is_refused_does_not_hold(monkeypatch):
             return 1
 
     for library, refused in ((Wrong, ""), (Refusing, "RuntimeError: ")):
-        monkeypatch.setattr(gpu_steps, "Cublas", library)
-        plain, recorded = gpu_steps.proof("strict", SMALL, steps=4)
+        monkeypatch.setattr(gpu_times, "Cublas", library)
+        plain, recorded = (gpu_steps.proof("strict", form, SMALL, steps=4) for form in ("call by call", "recorded"))
         assert plain["holds"]
         assert not recorded["holds"]
         assert recorded["refused"].startswith(refused)
@@ -50,31 +55,76 @@ def test_a_kernel_is_held_to_its_readable_form(name, proven, monkeypatch):  # no
     monkeypatch.setattr(gpu_steps, "REPEATS", 2)
     row = gpu_steps.kernel("strict", name)
     assert row["holds"], row
-    assert row["kernel"] == name
+    assert row["item"] == name
 
 
 @pytest.mark.filterwarnings("ignore:.*overflow encountered in scalar")
-def test_attention_is_timed_in_each_way(proven, capsys):  # noqa: F811
-    rows = {row["way"]: row for row in gpu_steps.attention_times("strict")}
-    assert not [row for row in rows.values() if "error" in row]
-    calls = [rows[way]["calls"] for way in ("all weights kept", "some sequences", "one sequence", "no kernel for it")]
+def test_attention_is_timed_in_each_way(proven):  # noqa: F811
+    row = gpu_times.attention_times("strict", 3)
+    assert not row["errors"]
+    calls = [row["calls"][way] for way in ("all weights kept", "some sequences", "one sequence", "no kernel for it")]
     assert calls[0] < calls[3] < calls[1] == calls[2]  # of three sequences, some are one
-    assert gpu_steps.tiles.WHOLE == 1 << 28
+    assert gpu_times.tiles.WHOLE == 1 << 28
 
 
-def test_a_kernel_that_fails_is_named_and_the_others_go_on(monkeypatch, capsys):
+def test_a_row_that_fails_is_named_and_the_others_go_on(monkeypatch):
     def kernel(device, name):
         if name == "norm_backward":
             raise RuntimeError("an illegal memory access")
-        return gpu_steps.failed(name, "") | {"off": 0.5, "bitwise": name != "bce", "holds": name != "bce"}
+        return {"item": name, "off": 0.5, "bitwise": name != "bce", "holds": name != "bce"}
 
     monkeypatch.setattr(gpu_steps, "kernel", kernel)
-    rows = {row["kernel"]: row for row in gpu_steps.kernel_proof("strict")}
-    assert list(rows) == gpu_steps.KERNELS
-    assert [name for name, row in rows.items() if not row["holds"]] == ["norm_backward", "bce"]
-    printed = capsys.readouterr().out.splitlines()
+    rows = list(gpu_steps.rows_of("strict", "kernels", gpu_steps.KERNELS, [], 60))
+    assert [row["item"] for row in rows] == gpu_steps.KERNELS
+    assert [row["item"] for row in rows if not row["holds"]] == ["norm_backward", "bce"]
+    printed = [gpu_steps.shown("kernels", row) for row in rows]
     assert "DOES NOT HOLD RuntimeError: an illegal memory access" in printed[gpu_steps.KERNELS.index("norm_backward")]
     assert "OTHER BITS" in printed[gpu_steps.KERNELS.index("bce")]
+
+
+CHILD = """
+import json, os, sys, time
+for item in json.loads(sys.argv[1]):
+    if item == "ends":
+        os.abort()
+    if item == "is silent":
+        time.sleep(60)
+    print('row ' + json.dumps({"item": item}), flush=True)
+"""
+
+
+def test_on_a_card_another_process_goes_on_where_one_ends(monkeypatch):
+    monkeypatch.setattr(gpu_steps, "LIMIT", 1.5)
+    monkeypatch.setattr(
+        gpu_steps, "command", lambda part, items, forms: [sys.executable, "-c", CHILD, json.dumps(items)]
+    )
+    items = ["first", "ends", "second", "is silent", "third"]
+    rows = list(gpu_steps.rows_of("gpu", "times", items, [], 60))
+    assert [row["item"] for row in rows] == items
+    errors = [row.get("error") for row in rows]
+    assert errors[0::2] == [None, None, None]
+    assert errors[1]
+    assert errors[3].startswith("no answer in 1.5 seconds")
+    began = time.monotonic()
+    assert [row["item"] for row in gpu_steps.rows_of("gpu", "times", ["first", "is silent"], [], 1.5)] == ["first"]
+    assert time.monotonic() - began < 30
+
+
+def test_verdicts_are_in_times_as_fast_as_the_better_eager():
+    name, other = gpu_times.SMALLEST, "decoder"
+    eager = {"torch mha": 9.0, "torch sdpa": 8.0, "torch mha, TF32": 6.0, "torch sdpa, TF32": 6.0}
+    sizes = dict.fromkeys(["recorded", "recorded, TF32", "kernels", *eager], 3 << 20)
+    rows = [
+        {"item": name, "seconds": {"kernels": 4.0, "recorded": 2.0, "recorded, TF32": 2.0} | eager, "bytes": sizes},
+        {"item": other, "seconds": {"recorded": 9.0, "torch sdpa": 8.0}, "bytes": {}},
+        {"item": "products", "off": {}},
+        {"item": name, "seconds": {"recorded": 2.0, "torch compile": 3.0}, "bytes": {}},
+    ]
+    plain, with_tf32, decoder = gpu_times.verdicts(rows)
+    assert (plain["form"], plain["eager"], plain["as fast as eager"]) == ("recorded", "torch sdpa", 4)
+    assert (plain["as fast as compiled"], plain["verdict"], plain["MB"]) == (1.5, "moonshot", [3, 3])
+    assert (with_tf32["as fast as eager"], with_tf32["verdict"], with_tf32["as fast as compiled"]) == (3, "good", None)
+    assert decoder["verdict"] == "missed"
 
 
 def test_without_a_card_one_sentence_says_so(monkeypatch, capsys):
@@ -89,7 +139,7 @@ def test_without_a_card_one_sentence_says_so(monkeypatch, capsys):
 
 def test_the_cards_that_are_trusted_are_those_whose_files_say_so():
     files = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("gpu_steps_*.json"))]
-    held = {card["machine"]["device"]: {row["form"]: row["holds"] for row in card["proof"]} for card in files}
+    held = {card["machine"]["device"]: {row["item"]: row["holds"] for row in card["proof"]} for card in files}
     assert {card for card, holds in held.items() if holds["recorded"]} == set(recording.PROVEN)
     each = {card["machine"]["device"]: all(row["holds"] for row in card["kernels"]) for card in files}
     assert {card for card, holds in held.items() if holds["kernels"] and each[card]} == set(kernels.PROVEN)

@@ -7,6 +7,7 @@ padded on the right. There the causal mask hides the padding from real positions
 
 import math
 import time
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,13 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         length = x.shape[1]
-        later = torch.ones(length, length, dtype=torch.bool).triu(1)  # True: masked
-        return self.attention(x, x, x, attn_mask=later, is_causal=True, need_weights=False)[0]
+        return self.attention(x, x, x, attn_mask=_later(length, x.device), is_causal=True, need_weights=False)[0]
+
+
+@cache
+def _later(length: int, device: torch.device) -> Tensor:
+    """True: masked."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
 
 
 class Block(nn.Module):

@@ -72,6 +72,7 @@ class HashedMask(NamedTuple):
     def drop(self, branch: Array, x: Array | None = None) -> Array:
         """The dropped branch, added to x, if any."""
         lead, last, *places = _numbered(branch.shape)
+        branch = branch if branch.flags.c_contiguous else branch.copy()                        # in a backward
         out, branch = get_xp(branch).empty(branch.shape, dtype=branch.dtype), branch.reshape(lead, last)
         numbers = np.uint64(_threshold(self.rate)), branch.dtype.type(1 / (1 - self.rate))
         there = branch if x is None else x.reshape(lead, last), x is not None, branch, self.key, self.rows
@@ -82,7 +83,7 @@ class HashedMask(NamedTuple):
 def add_dropped(x: Array | None, branch: Array, rate: float, rng: Any) -> Any:
     """`add_dropped` on a device where the mask's key lies there: no mask is written."""
     shapes = 1 < branch.ndim <= 4 and (x is None or x.shape == branch.shape)
-    if not (has_keys(rng) and rate and shapes and suits(branch, *(() if x is None else (x,)))):
+    if not (has_keys(rng) and rate and shapes and in_one_piece(branch, *(() if x is None else (x,)))):
         return NotImplemented
     mask = HashedMask(next(rng.rng), rng.rows, rate)
     return mask.drop(branch, x), mask
@@ -99,7 +100,7 @@ def plain_dense_backward(p: Any, dy: Array, cache: DenseCache) -> Any:
 def norm(p: Any, x: Array, *, eps: float = 1e-5) -> Any:
     """`norm`: 2 calls and not 12."""
     gamma, beta = p["gamma"], p["beta"]
-    if not (suits(x, gamma, beta) and gamma.shape == beta.shape == x.shape[-1:]):
+    if not (in_one_piece(x, gamma, beta) and gamma.shape == beta.shape == x.shape[-1:]):
         return NotImplemented
     y, x_hat, rstd = _room(x, x.shape, x.shape, (*x.shape[:-1], 1))
     by_rows("norm", rows(x), gamma, beta, x.dtype.type(eps), rows(y), rows(x_hat), rstd.reshape(-1))
@@ -109,7 +110,7 @@ def norm(p: Any, x: Array, *, eps: float = 1e-5) -> Any:
 def norm_backward(p: Any, dy: Array, cache: NormCache) -> Any:
     """`norm_backward`: 3 calls and not 12."""
     gamma, d = p["gamma"], dy.shape[-1]
-    if not (suits(dy, gamma, *cache) and cache.x_hat.shape == dy.shape and gamma.shape == (d,)):
+    if not (in_one_piece(dy, gamma, *cache) and cache.x_hat.shape == dy.shape and gamma.shape == (d,)):
         return NotImplemented
     _, side = sides(d)
     groups = side * -(-min(dy.size // d, PARTS) // side)
@@ -163,7 +164,7 @@ class PairsCache(NamedTuple):
 
 def bce(h: Array, E: Array, batch: Any) -> Any:
     """`bce` with its products: 3 calls."""
-    if not suits(h, E):
+    if not in_one_piece(h, E):
         return NotImplemented
     n, ids = h.size // h.shape[-1], (batch.targets.reshape(-1), batch.negatives.reshape(-1))
     z, each, sums = _room(h, (n, 2), (n, 2), (2,))
@@ -174,12 +175,14 @@ def bce(h: Array, E: Array, batch: Any) -> Any:
 
 def first_is_target(z: Array, weight: Array, beta: float) -> Any:
     """`first_is_target`: 3 calls."""
-    return _loss("firsts", z, weight, beta) if suits(z, weight) else NotImplemented
+    return _loss("firsts", z, weight, beta) if in_one_piece(z, weight) else NotImplemented
 
 
 def smoothed_loss(logits: Array, targets: Array, weights: Array, label_smoothing: float) -> Any:
     """`smoothed_loss`: 3 calls."""
-    return _loss("classes", logits, targets, weights, label_smoothing) if suits(logits, weights) else NotImplemented
+    if not (in_one_piece(logits, weights) and targets.flags.c_contiguous):
+        return NotImplemented
+    return _loss("classes", logits, targets, weights, label_smoothing)
 
 
 def _loss(name: str, x: Array, *given: Any) -> Any:
@@ -201,6 +204,14 @@ def suits(*arrays: Array) -> bool:
     """Are these arrays of one floating dtype, none empty, on a device for which the kernels were proven?"""
     dtype = arrays[0].dtype
     return _is_proven(get_xp(*arrays)) and dtype.char in "fd" and all(x.dtype == dtype and x.size for x in arrays)
+
+
+def in_one_piece(*arrays: Array) -> bool:
+    """`suits`, for arrays that a kernel reads row by row: is the memory of each without gaps, in the order of its axes?
+
+    Products read any others. A kernel would on a card, but the simulator refuses them, so that none was tried.
+    """
+    return suits(*arrays) and all(x.flags.c_contiguous for x in arrays)
 
 
 @cache

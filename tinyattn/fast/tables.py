@@ -26,7 +26,7 @@ def sum_rows(ids: Array, dy: Array, E: Array) -> Rows | Array:
 def _by_kernels(ids: Array, values: Array, E: Array) -> Any:
     """`sum_rows`, repeatable to the bit: rows are sorted by their ids, and added in this order."""
     count, d = ids.size, E.shape[-1]
-    if not (kernels.suits(values, E) and 0 < count <= MOST_IDS and values.size == count * d):
+    if not (kernels.in_one_piece(values, E) and 0 < count <= MOST_IDS and values.size == count * d):
         return NotImplemented
     xp, blocks = get_xp(E), -(-count // SPAN)
     dE, room = xp.zeros_like(E), xp.empty(2 * blocks * d + count, dtype=np.float64)

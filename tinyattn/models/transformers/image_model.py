@@ -86,7 +86,7 @@ class ImageNetwork(ClassNetwork):
         """The first head learns the labels, a second one a teacher's predictions (Touvron et al. 2021, equation 3)."""
         scores, cache = self.forward(p, batch.images, rng)
         xp = get_xp(scores)
-        targets = xp.stack([batch.labels, batch.taught], axis=1)[:, : scores.shape[1]]
+        targets = xp.stack([batch.labels, batch.taught][: scores.shape[1]], axis=1)
         weight = xp.broadcast_to(batch.weight.astype(scores.dtype)[:, None], targets.shape)
         return scores, targets, weight, cache
 
