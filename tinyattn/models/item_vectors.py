@@ -10,9 +10,7 @@ item that is not in the training data has no row of I, but a row of F A, so it c
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..backend import Array, asarray
+from ..backend import Array, asarray, get_xp, is_numpy
 from ..data import Interactions, ItemVectors, Vocabulary, distinct
 from ..layers import glorot
 from ..terminal import quoted
@@ -43,10 +41,11 @@ class VectorNetwork(NamedTuple):
     def _table(self, p: Any, read: Array | None) -> Array:
         """F A + I, or F A, (items + 1, D). On the host rows that are not in `read`, if given, may be 0."""
         F, A = self._vectors(p), p["adapter"]
-        rows = distinct(read) if read is not None and isinstance(A, np.ndarray) else None
+        xp = get_xp(A)
+        rows = distinct(read) if read is not None and is_numpy(xp) else None
         if rows is None or 2 * len(rows) > len(F):
             return F @ A + p["items"] if self.id_embeddings else F @ A
-        E = np.zeros((len(F), A.shape[1]), A.dtype)
+        E = xp.zeros((len(F), A.shape[1]), A.dtype)
         E[rows] = F[rows] @ A + (p["items"][rows] if self.id_embeddings else 0)
         return E
 
