@@ -88,7 +88,7 @@ from tinyattn.training import Moments, adam, recording
 REPEATS = 3
 WIDTHS = {"gpu": ((64, 50, 50, 3416), (7, 33, 257, 100_003)), "strict": ((3, 2, 3, 7),)}  # users, length, width, items
 WRONG = {"f": 2e-5, "d": 1e-12}  # allowed of the largest number: sums have another order
-LIMIT = 150  # seconds until a process's next row
+LIMIT = 100  # seconds until a process's next row; twice that where PyTorch may compile
 ROW = "row "  # begins a line of JSON
 MOST_OFF = 1e-4  # of the largest parameter, or loss, after 12 steps of Adam, which turns rounding into steps
 
@@ -286,7 +286,7 @@ def row_of(device: str, part: str, item: str, forms: list[str]) -> dict[str, Any
 
 def rows_of(device: str, part: str, items: list[str], forms: list[str], seconds: float) -> Iterator[dict[str, Any]]:
     """The items' rows as they come. On a card a process computes them; where it ends, another one does the rest."""
-    ends, left = time.monotonic() + seconds, [*items]
+    ends, left, limit = time.monotonic() + seconds, [*items], LIMIT if part in ("proof", "kernels") else 2 * LIMIT
     while left and time.monotonic() < ends:
         ended = ""
         if device == "gpu":
@@ -296,17 +296,17 @@ def rows_of(device: str, part: str, items: list[str], forms: list[str], seconds:
                     command(part, left, forms), stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT
                 ) as process,
             ):
-                watch = Watch(process, min(LIMIT, ends - time.monotonic()))
+                watch = Watch(process, min(limit, ends - time.monotonic()))
                 assert process.stdout is not None
                 for line in process.stdout:
-                    watch.wait(min(LIMIT, ends - time.monotonic()))
+                    watch.wait(min(limit, ends - time.monotonic()))
                     if line.startswith(ROW):
                         left = left[1:]
                         yield json.loads(line.removeprefix(ROW))
                 watch.stop()
                 if process.wait() != 0:
                     errors.seek(0)
-                    ended = f"no answer in {LIMIT} seconds: threads that wait?" if watch.rang else errors.read() or "?"
+                    ended = f"no answer in {limit} seconds: threads that wait?" if watch.rang else errors.read() or "?"
                 elif left:
                     ended = "it ended without a row"
         else:

@@ -101,8 +101,9 @@ def set_tf32(device: str, on: bool) -> None:
 
     number = {linalg.compute_type_to_str(i): i for i in range(8)}
     linalg.set_compute_type(np.float32, number["COMPUTE_TYPE_TF32" if on else "COMPUTE_TYPE_DEFAULT"])
+    of_cupy = ctypes.c_void_p(cupy.cuda.Device().cublas_handle)  # loads the library
     library = recording.cublas(cupy)
-    for handle in (ctypes.c_void_p(cupy.cuda.Device().cublas_handle), recording._handle(library)):
+    for handle in (of_cupy, recording._handle(library)):
         recording._call(library.cublasSetMathMode, handle, 3 if on else 0)  # CUBLAS_TF32_TENSOR_OP_MATH, default
 
 
