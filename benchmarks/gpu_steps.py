@@ -186,6 +186,12 @@ PARTS = {  # the most important first: with 15 minutes of a card the last may be
 }  # fmt: skip
 
 
+def apart(x: np.ndarray, expected: np.ndarray, least: float = 0) -> float:
+    """The largest difference, in units of the largest number or of `least`; 1e9 where it is not finite."""
+    off = np.max(np.abs(x - expected)) / max(np.max(np.abs(expected)), least)
+    return float(np.nan_to_num(off, nan=1e9, posinf=1e9))  # a maximum with NaN may be the other number
+
+
 def kernel(device: str, name: str) -> dict[str, Any]:
     """Of one kernel the largest error, whether repeats and a record agree, and seconds beside the readable form's."""
     xp = backend.module_for(device)
@@ -198,9 +204,7 @@ def kernel(device: str, name: str) -> dict[str, Any]:
                 with readable():
                     expected = arrays(compute())
                 for i, (a, e) in enumerate(zip(mine, expected, strict=True)):
-                    row["off"] = max(
-                        row["off"], float(np.max(np.abs(a - e)) / max(np.max(np.abs(e)), 1)) / WRONG[dtype]
-                    )
+                    row["off"] = max(row["off"], apart(a, e, 1) / WRONG[dtype])
                     row["bitwise"] &= all(np.array_equal(a, again[i]) for again in others)
         row["recorded"] = _recorded(xp, *parts(xp, WIDTHS[device][0], "f")[name])
         if device == "gpu":
@@ -263,7 +267,7 @@ def proof(device: str, form: str, size: tuple[int, int, int], steps: int) -> dic
             if learner.launcher is not None:
                 row["refused"], records = learner.launcher.refused, len(learner.launcher.records)
     expected, again = runs[0], runs[-REPEATS:]
-    row["off"] = max(float(np.max(np.abs(x - e)) / np.max(np.abs(e))) for x, e in zip(again[0], expected, strict=True))
+    row["off"] = max(apart(x, e) for x, e in zip(again[0], expected, strict=True))
     row["bitwise"] = all(np.array_equal(x, y) for other in again[1:] for x, y in zip(again[0], other, strict=True))
     row["holds"] = bool(row["off"] <= MOST_OFF and not row["refused"] and (records > 0) == recorded)
     return row
@@ -272,7 +276,7 @@ def proof(device: str, form: str, size: tuple[int, int, int], steps: int) -> dic
 def failed(part: str, item: str, why: str) -> dict[str, Any]:
     """The row of an item whose process ended without one."""
     last = (why.strip().splitlines() or ["without a word"])[-1]
-    none = {} if part not in ("proof", "kernels") else {"off": float("inf"), "bitwise": False, "holds": False}
+    none = {} if part not in ("proof", "kernels") else {"off": 1e9, "bitwise": False, "holds": False}
     return {"item": item, "error": last, "recorded": "", "refused": "", **none}
 
 

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from benchmarks import gpu_steps, gpu_times
@@ -11,6 +12,7 @@ from benchmarks.machine import RESULTS
 from tests.fast.test_kernels import proven  # noqa: F401  a fixture
 from tests.strict import Cublas
 from tinyattn.fast import kernels
+from tinyattn.files import json_text
 from tinyattn.training import recording
 
 SMALL = (4, 8, 6)
@@ -77,6 +79,7 @@ def test_a_row_that_fails_is_named_and_the_others_go_on(monkeypatch):
     rows = list(gpu_steps.rows_of("strict", "kernels", gpu_steps.KERNELS, [], 60))
     assert [row["item"] for row in rows] == gpu_steps.KERNELS
     assert [row["item"] for row in rows if not row["holds"]] == ["norm_backward", "bce"]
+    assert json.loads(json_text(rows)) == rows  # no numbers that JSON lacks
     printed = [gpu_steps.shown("kernels", row) for row in rows]
     assert "DOES NOT HOLD RuntimeError: an illegal memory access" in printed[gpu_steps.KERNELS.index("norm_backward")]
     assert "OTHER BITS" in printed[gpu_steps.KERNELS.index("bce")]
@@ -126,6 +129,13 @@ def test_verdicts_are_in_times_as_fast_as_the_better_eager():
     assert (plain["as fast as compiled"], plain["verdict"], plain["MB"]) == (1.5, "moonshot", [3, 3])
     assert (with_tf32["as fast as eager"], with_tf32["verdict"], with_tf32["as fast as compiled"]) == (3, "good", None)
     assert decoder["verdict"] == "missed"
+
+
+def test_what_is_not_a_number_is_far_off():
+    for wrong in (np.nan, np.inf):
+        x = np.array([1.0, wrong])
+        assert max(0.0, gpu_steps.apart(x, np.ones(2))) == 1e9
+    assert gpu_steps.apart(np.array([2.0]), np.array([4.0])) == 0.5
 
 
 def test_without_a_card_one_sentence_says_so(monkeypatch, capsys):
