@@ -342,6 +342,8 @@ def test_refused(rng):
         ops.wkv(x, x[:, :4], b[:3], b[:3])
     with pytest.raises(ValueError, match="wkv: mean0 is given and size0 is not, expected both or neither"):
         ops.wkv(x, x, b[:3], b[:3], mean0=x[:, 0])
+    with pytest.raises(ValueError, match="wkv: size0 is given and mean0 is not, expected both or neither"):
+        ops.wkv(x, x, b[:3], b[:3], size0=x[:, 0])
     with pytest.raises(ValueError, match="selective_scan: C has shape"):
         ops.selective_scan(x, x, U[:3, :3], x, x[..., :2], b[:3])
     with pytest.raises(ValueError, match=r"wkv_weights: w has shape \(4,\), expected"):
