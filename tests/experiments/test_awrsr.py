@@ -28,7 +28,7 @@ def made_up(gain, spread=0.001, sooner=1.0, seeds=SEEDS, rows=AWRSR.rows):
     rng, found = np.random.default_rng(0), {key: [] for key in AWRSR.rows}
     for key in rows:
         refined = not any(part in key for part in ("none", "popularity", "markov", "released", "sasrec-ce"))
-        for seed in range(2 * seeds if key.endswith("none") else seeds):
+        for seed in range(2 * seeds if key.endswith(("none", "none-patience-20")) else seeds):
             value = 0.05 * (1 + (gain(key) if refined else 0) + spread * rng.standard_normal())
             epochs = np.arange(1, 61) / (sooner if refined else 1.0)
             found[key].append({

@@ -276,7 +276,8 @@ def test_a_run_has_the_last_layers_weights_of_the_newest_items_of_a_user_with_ab
     histories = [range(1, 31), range(7, 29), range(5, 9)]
     split = leave_one_out(Interactions.of([list(items) for items in histories]))
     weights = np.random.default_rng(0).random((3, 2, 8, 8))
-    model = SimpleNamespace(name="sasrec", history=[], attends=True, attention=lambda ids: (ids, weights))
+    model = SimpleNamespace(name="sasrec", history=[], attends=True, reads_times=False,
+                            attention=lambda ids, times: (ids, weights))  # fmt: skip
     draw_run(Path("figures"), model, split, {"model": {"hr@5": 0.5, "ndcg@5": 0.25, "mrr": 0.125}}, (5, 10), "t")
     assert sorted(saved) == ["attention.png", "metrics.png"]
     assert [title(ax) for ax in saved["metrics.png"].axes] == ["HR@5", "NDCG@5", "MRR"]

@@ -137,10 +137,10 @@ def test_pictures_of_a_run_are_of_its_metrics_its_history_and_one_user(monkeypat
     sequences = [[f"i{i:02}" for i in range(n)] for n in (2, 3, 25, 18, 60)]  # two are too few to be evaluated
     split = leave_one_out(Interactions.from_sequences(sequences))
 
-    def attention(ids):
+    def attention(ids, times):
         return ids[::-1], np.full((1, 1, len(ids), len(ids)), 0.5)
 
-    model = SimpleNamespace(name="sasrec", history=[{"epoch": 1}], attends=True, attention=attention)
+    model = SimpleNamespace(name="sasrec", history=[{"epoch": 1}], attends=True, reads_times=False, attention=attention)
     rows = {"model": dict.fromkeys(("hr@5", "ndcg@5", "hr@10", "ndcg@10", "mrr"), 0.5)}
     draw_run(tmp_path, model, split, rows, (5, 10), "run")
     assert asked["metric_bars"] == (rows, ("hr@5", "ndcg@5", "mrr"), "sasrec", "run")
@@ -152,7 +152,8 @@ def test_pictures_of_a_run_are_of_its_metrics_its_history_and_one_user(monkeypat
     assert asked["saved"] == ["metrics.png", "training.png", "attention.png"]
     asked.clear()
     long = leave_one_out(Interactions.from_sequences(sequences[2:3]))
-    draw_run(tmp_path, SimpleNamespace(name="x", attends=True, attention=attention), long, rows, (10,), "run")
+    plain = SimpleNamespace(name="x", attends=True, reads_times=False, attention=attention)
+    draw_run(tmp_path, plain, long, rows, (10,), "run")
     assert asked["attention_map"][1] == sequences[2][16:24][::-1]
     assert asked["saved"] == ["metrics.png", "attention.png"]
     asked.clear()

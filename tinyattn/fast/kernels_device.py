@@ -19,7 +19,7 @@ SPAN = 64                          # sorted rows that a block adds
 LEAVES = 32                        # arrays of a launch of `add`: their descriptions fit into 4 KB of arguments
 RELU, GELU, TANH = 0, 1, 2         # kinds of `activate`
 ALL, CAUSAL, ARRAY = 0, 1, 2       # kinds of masks
-cuda: Any = None                   # numba.cuda, once a kernel is needed
+cuda: Any                          # numba.cuda, once a kernel is needed
 FIRST, SECOND, THIRD, FOURTH = map(np.uint64, _AXIS_MULTIPLIERS)
 MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 ONE, WORD, LOW, S27, S30, S31 = map(np.uint64, (1, 16, 0xFFFF, 27, 30, 31))

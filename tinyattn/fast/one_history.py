@@ -115,14 +115,14 @@ def states(model: Any, network: Any, p: Any, histories: list[np.ndarray], users:
     if not 0 < len(histories) <= FEW or not network.is_plain or not is_numpy(get_xp(p[network.scored])):
         return NotImplemented
     one = vars(network).get("_one_history")                      # kept by the network since the first answer
-    if one is None or not one.is_of(network, p):
-        if not OneHistory.suits(network):
-            return NotImplemented
-        one = network._one_history = OneHistory(network, p)
-    latest = [history[-network.maxlen :] for history in histories]
-    if not all(0 < len(h) <= one.longest and h.min() >= 1 and h.max() <= network.n_items for h in latest):
-        return NotImplemented                                    # the readable form refuses unknown items
     with np.errstate(over="ignore", invalid="ignore"):           # as in `_states`
+        if one is None or not one.is_of(network, p):
+            if not OneHistory.suits(network):
+                return NotImplemented
+            one = network._one_history = OneHistory(network, p)
+        latest = [history[-network.maxlen :] for history in histories]
+        if not all(0 < len(h) <= one.longest and h.min() >= 1 and h.max() <= network.n_items for h in latest):
+            return NotImplemented                                # the readable form refuses unknown items
         return np.stack([one.state(history) for history in latest])
 
 

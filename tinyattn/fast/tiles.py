@@ -136,9 +136,10 @@ class Weighing(NamedTuple):
 
 def by_kernels(q: Array, k: Array, v: Array, mask: Mask, rate: float, rng: Any) -> Any:
     """`Full.forward` without terms. Beyond WHOLE bytes, scores are those of some sequences at a time, and not kept."""
-    dropping, size = rng is not None and rate > 0, math.prod(q.shape[:-1]) * k.shape[-2] * q.itemsize
+    dropping = rng is not None and rate > 0
     if not (kernels.suits(q, k, v) and 1 < q.ndim <= 4 and (kernels.has_keys(rng) or not dropping)):
         return NotImplemented
+    size = math.prod(q.shape[:-1]) * k.shape[-2] * q.itemsize
     if (size if q.ndim < 4 else size // len(q)) > WHOLE:
         return NotImplemented
     keep = kernels.HashedMask(next(rng.rng), rng.rows, rate) if dropping else None
