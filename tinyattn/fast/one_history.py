@@ -24,7 +24,7 @@ from ..layers import ACTIVATIONS
 from .one_token import normed_map
 
 MOST_ROWS = 400      # tokens times heads: beyond it arithmetic outweighs calls, and this form does more arithmetic
-FEW = 16             # histories in one call; from about 30 on, one batch with larger products is faster
+FEW = 16             # histories in one call; more share the larger products of a batch
 
 
 class Folded(NamedTuple):

@@ -58,7 +58,7 @@ LATER = {"sasrec": ("rows", "distances"), "stosa": ()}              # forms with
 OF_PAPER: dict[str, Any] = {"maxlen": 20, "dim": 128}               # of SASRec on Beauty, in the paper's section 3.5
 AT_PAPERS = ("none", "simp", "value", "add")
 PATIENT: dict[int, tuple[str, ...]] = {20: OF_BACKBONE["stosa"], 50: ("none", "simp", "value")}    # epochs: forms
-VALIDATED: dict[str, Any] = {"valid_users": 5000}                   # on LARGE, where ranking all takes half the time
+VALIDATED: dict[str, Any] = {"valid_users": 5000}                   # of the 40,226 on LARGE
 DEPTHS = (2, 3, 4)                              # of SASRec, and in depth.py of STOSA
 SEEDS = 3
 # PRINTED (table 2)
