@@ -62,11 +62,22 @@ def proven(monkeypatch):
     monkeypatch.setattr(kernels, "PROVEN", ("strict",))
     monkeypatch.setattr(kernels, "THREADS", 4)
     monkeypatch.setattr(kernels, "launch", launch)
+    shared = importlib.import_module("numba.cuda.simulator.kernelapi").FakeCUDAShared
+    monkeypatch.setattr(shared, "array", _room_of_a_block)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)  # the simulator's threads wait for one another
     yield
     sys.setswitchinterval(before)
     kernels._is_proven.cache_clear()
+
+
+def _room_of_a_block(shared, shape, dtype):
+    """A launch's only shared array. The simulator's function looks for it, then makes it, and threads race to do so:
+
+    now and then two of the first block get different arrays, and add what lay in memory. A dict's `setdefault` is one
+    step.
+    """
+    return shared._allocations.setdefault("room", np.empty(shape, dtype))
 
 
 def _host(x):
