@@ -30,9 +30,9 @@ What the simulator of kernels hides, and where it would show:
     more than 4 KB of arguments                  the whole step: its `add` has LEAVES arrays a launch
     what numba does before each launch           "kernels" beside "recorded, with kernels"
 
-Writes benchmarks/results/gpu_steps_CARD.json, a file for each card. Where a form holds there, a person adds the card to
-`PROVEN` of `training/recording.py` or `fast/kernels.py` (all kernels, too); a test compares the two. Exit code 1 where
-a form or a kernel does not.
+Writes benchmarks/results/gpu_steps_CARD.json and its page (gpu_page.py), for each card. Where a form holds there, a
+person adds the card to `PROVEN` of `training/recording.py` or `fast/kernels.py` (all kernels, too); a test compares the
+two. Exit code 1 where a form or a kernel does not.
 """
 
 import argparse
@@ -54,6 +54,7 @@ if __package__ is None:
 
 import numpy as np
 
+from benchmarks import gpu_page
 from benchmarks.gpu import versions
 from benchmarks.gpu_times import (
     FORMS,
@@ -69,7 +70,7 @@ from benchmarks.gpu_times import (
     trusted,
     verdicts,
 )
-from benchmarks.machine import RESULTS, ROOT, write_result
+from benchmarks.machine import RESULTS, ROOT, write_pages, write_result
 from tests.devices import On, tree
 from tinyattn import backend
 from tinyattn.fast import kernels, tiles
@@ -366,6 +367,11 @@ def shown(part: str, row: dict[str, Any]) -> str:
     return "\n".join([*lines, *(f"{name:32} {way:32} FAILED {why}" for way, why in row["errors"].items())])
 
 
+def pages() -> dict[Path, str]:
+    """A page for each card that was tried."""
+    return {p.with_suffix(".md"): gpu_page.text(json.loads(p.read_text())) for p in RESULTS.glob("gpu_steps_*.json")}
+
+
 def holds(result: dict[str, Any]) -> bool:
     return all(row["holds"] for part in ("proof", "kernels") for row in result.get(part, []))
 
@@ -381,8 +387,8 @@ def main() -> int:
     options = parser.parse_args()
     try:
         On(options.device)
-    except ValueError as missing:
-        print(f"gpu_steps.py: {missing}", file=sys.stderr)
+    except ValueError as refused:
+        print(f"gpu_steps.py: {refused}", file=sys.stderr)
         return 2
     if options.kernel:
         print(json.dumps(kernel(options.device, options.kernel)))
@@ -415,6 +421,8 @@ def main() -> int:
                 write_result(path, result | {"verdicts": verdicts([*result["times"], *result["compiled"]])})
         if missing := [item for item in items if item not in {row["item"] for row in rows}]:
             print(f"{part}: no time for {', '.join(missing)}; --only {part} --budget SECONDS goes on")
+    if is_real:
+        write_pages(__file__, pages())
     for row in verdicts([*result["times"], *result["compiled"]]):
         print(" | ".join(f"{name} {value}" for name, value in row.items()))
     return 0 if holds(result) else 1

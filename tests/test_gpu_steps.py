@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks import gpu_steps, gpu_times
+from benchmarks import gpu_page, gpu_steps, gpu_times
 from benchmarks.machine import RESULTS
 from tests.fast.test_kernels import proven  # noqa: F401  a fixture
 from tests.strict import Cublas
@@ -129,6 +129,41 @@ def test_verdicts_are_in_times_as_fast_as_the_better_eager():
     assert (plain["as fast as compiled"], plain["verdict"], plain["MB"]) == (1.5, "moonshot", [3, 3])
     assert (with_tf32["as fast as eager"], with_tf32["verdict"], with_tf32["as fast as compiled"]) == (3, "good", None)
     assert decoder["verdict"] == "missed"
+
+
+def test_the_page_of_a_card_says_what_holds_and_how_fast_it_is():
+    steps, beside = {"kernels": 4e-3, "recorded": 2e-3, "torch mha": 3e-3}, {"recorded": 2e-3, "torch compile": 4e-3}
+    work, compiled = (
+        {"item": gpu_times.SMALLEST, "seconds": s, "bytes": dict.fromkeys(s, 3 << 20), "errors": {}}
+        for s in (steps, beside)
+    )
+    work["errors"] = {"torch sdpa": "out of memory"}
+    result = {
+        "machine": {"device": "A card", "cupy": "14", "cuda": "13.0", "torch": "2", "cores": 2, "cpu": "a CPU"}
+        | {"python": "3.11", "numpy": "2", "commit": "abc", "date": "today"},
+        "proof": [{"item": "recorded, with kernels", "off": 3e-6, "bitwise": True, "refused": "", "holds": True}],
+        "kernels": [gpu_steps.failed("kernels", "bce", "an address\nthat no array has")],
+        "times": [work, gpu_steps.failed("times", "decoder", "no answer")],
+        "compiled": [compiled],
+        "attention": [{"item": "256", "seconds": {"all": 1.0}, "bytes": {"all": 2 << 20}, "errors": {"one": "why"}}],
+    }
+    page = gpu_page.text(result)
+    assert page.startswith("# Steps on a card: A card\n\nRecorded steps with kernels give the numbers of steps")
+    assert "Kernels that do not hold: bce. The fastest form of each work is 1.50 to 1.50 times as fast as" in page
+    for row in (
+        "| recorded, with kernels | 3.0e-06 | yes | yes |",
+        "| bce | 1e+09 | no | **no** that no array has |  |  |  |",
+        "| SASRec 128x50x50 | float32 | recorded | mha | 1.50 | 2.00 | 3 | 3 | must |",
+        "| recorded | float32 | 2,000 | 3 |",
+        "torch sdpa failed: out of memory",
+        "All of the part `times` failed: no answer",
+        "| 256 | all | 1,000,000 | 2 |",
+        "| 256 | one | failed | why |",
+    ):
+        assert f"\n{row}\n" in page, row
+    assert "Not all rows are there of: proof, times, compiled." in page
+    broken = result | {"proof": [gpu_steps.failed("proof", "recorded, with kernels", "why")], "times": []}
+    assert "\n\nRecorded steps with kernels **do not hold** here" in gpu_page.text(broken)
 
 
 def test_what_is_not_a_number_is_far_off():
