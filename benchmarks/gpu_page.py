@@ -27,8 +27,8 @@ def text(result: dict[str, Any]) -> str:
         ("Attention alone, 128 users, 2 heads of 32, forward and backward", _attention(result["attention"])),
         ("Largest errors of products of 256 numbers", _products(result["times"])),
     ):
-        if rows := list(rows):
-            lines += ["", f"## {title}", "", *rows]
+        if there := list(rows):
+            lines += ["", f"## {title}", "", *there]
     return "\n".join(lines) + "\n"
 
 
