@@ -5,24 +5,21 @@ from typing import Any
 
 from .datasets import BEAUTY_TIMES, ML_1M_TIMES, ML_100K
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
-from .full import ESASREC, OF_DATA, SASREC, TRAINED
+from .full import ESASREC, HSTU_BLOCK, HSTU_PLACES, OF_DATA, SAMPLED, SASREC
 from .pictures import Dots, Picture
 from .splits import SPLIT_BY
 from .tables import TRAINING, contrasts, dots, figures, page, ranked, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 DATASETS = {"ml-1m": ML_1M_TIMES, "beauty": BEAUTY_TIMES, "ml-100k": ML_100K}
-SAMPLED = {"loss": "sampled-softmax"}
-TIMES = {"position": "timed", "buckets": 100, "furthest": 100}         # a number for each distance below maxlen, 50
-PLACES = TIMES | {"position": "t5"}
-BLOCK: dict[str, Any] = TRAINED | SAMPLED | {"dim": 64, "block_form": "hstu", "emb_scale": True, "eps": 1e-6}
+TIMES = HSTU_PLACES | {"position": "timed"}
 
 # key: title, options, minutes on ml-1m and beauty
 MODELS: dict[str, tuple[str, dict[str, Any], tuple[float, float]]] = {
-    "hstu": ("HSTU: no softmax, times", BLOCK | TIMES | {"mechanism": "pointwise"}, (20, 12)),
-    "hstu-places": ("HSTU without times", BLOCK | PLACES | {"mechanism": "pointwise"}, (14, 10)),
-    "softmax": ("HSTU's block with softmax, times", BLOCK | TIMES, (20, 12)),
-    "softmax-places": ("HSTU's block with softmax, without times", BLOCK | PLACES, (14, 10)),
+    "hstu": ("HSTU: no softmax, times", HSTU_BLOCK | TIMES | {"mechanism": "pointwise"}, (20, 12)),
+    "hstu-places": ("HSTU without times", HSTU_BLOCK | HSTU_PLACES | {"mechanism": "pointwise"}, (14, 10)),
+    "softmax": ("HSTU's block with softmax, times", HSTU_BLOCK | TIMES, (20, 12)),
+    "softmax-places": ("HSTU's block with softmax, without times", HSTU_BLOCK | HSTU_PLACES, (14, 10)),
     "sasrec-times": ("SASRec, sampled softmax, times", SASREC | SAMPLED | TIMES, (16, 12)),
     "sampled-softmax": ("SASRec, sampled softmax", SASREC | SAMPLED, (6, 7)),
     "ce": ("SASRec, cross-entropy", SASREC | {"loss": "ce"}, (16, 10)),
