@@ -9,9 +9,11 @@ import pytest
 
 from benchmarks.machine import RESULTS
 from tests.experiments.test_running import run_here
+from tinyattn.evaluation import holm
+from tinyattn.evaluation.means import CHANCE
 from tinyattn.experiments import TaskData, carry_out, results_of
 from tinyattn.experiments.kinds import EXPERIMENT, KINDS, SINKS, SOLVED, TASKS, TRAINED, WINDOW, in_theory, sizes
-from tinyattn.experiments.tables import values
+from tinyattn.experiments.tables import compare, values
 from tinyattn.files import FileError
 from tinyattn.layers import MIXERS
 from tinyattn.models import Tagger
@@ -99,25 +101,51 @@ def test_the_page_says_who_solved_what_beside_what_theory_says():
 def test_the_remarks_hold_of_the_committed_runs():
     results = results_of(EXPERIMENT, RESULTS / "reproduce" / "kinds")
 
-    def mean(data, kind, protocol):
-        return np.mean(values(results[f"{data}-{kind}"], (protocol, "accuracy")))
+    def runs(data, kind, protocol):
+        found = values(results[f"{data}-{kind}"], (protocol, "accuracy"))
+        assert len(found) == 3
+        return found
 
-    placed, attention = ("learned", "rope"), ("learned", "rope", "none", "one-block")
-    assert min(mean(data, kind, "trained") for data in ("induction", "copy") for kind in placed) >= SOLVED
-    assert max(mean("induction", kind, "trained") for kind in ("lstm", "gru")) < SOLVED
+    def mean(data, kind, protocol):
+        return np.mean(runs(data, kind, protocol))
+
+    def solved(data, *kinds):
+        return sum(value >= SOLVED for kind in kinds for value in runs(data, kind, "trained"))
+
+    def ahead(data, one, *others):
+        """At eight times the length, is every run of one ahead of every run of the others?"""
+        return min(runs(data, one, "longest")) > max(max(runs(data, other, "longest")) for other in others)
+
+    latent, searched = ("latent-16", "latent-8"), ("recall-2", "recall-8", "induction", "copy")
+    whole = ("learned", "rope", "shared", *latent)
+    attention, recurrent = (*whole, "none", "one-block", "window"), ("rnn", "lstm", "gru", "rwkv", "mamba", "delta")
+    assert {*attention, *recurrent} == KINDS.keys()
+    assert (solved("copy", *whole), solved("induction", *whole)) == (15, 14)
+    assert solved("induction", "lstm", "gru") == 0
     assert min(mean("copy", kind, "trained") for kind in ("lstm", "gru")) > 0.9
-    for data, ahead in (("induction", ("rwkv", "mamba", "lstm", "gru")), ("copy", ("lstm", "gru", "mamba"))):
-        best = max(mean(data, kind, "longest") for kind in attention)
-        assert all(mean(data, kind, "longest") > best for kind in ahead), data
-    for data in ("recall-2", "recall-8"):
-        tried = [kind for kind in KINDS if results[f"{data}-{kind}"]]
-        assert max(tried, key=lambda kind: mean(data, kind, "longest")) in attention
-        delta = results[f"{data}-delta"]
-        assert all(run["metrics"]["trained"]["accuracy"] >= SOLVED for run in delta)
-        recurrent = [kind for kind, (_, options, *_) in KINDS.items()
-                     if options.get("mixer", "latent") not in ("latent", "delta")]  # fmt: skip
-        assert mean(data, "rope", "longest") < mean(data, "delta", "longest")
-        assert data == "recall-2" or max(mean(data, kind, "trained") for kind in recurrent) < SOLVED
+    for kind in recurrent[1:]:
+        assert ahead("induction", kind, *attention)
+        assert ahead("copy", kind, *attention) == (kind != "rwkv")
+    for data, behind in (("recall-2", {"rnn"}), ("recall-8", {"rnn", "lstm", "gru"})):
+        best = max(KINDS, key=lambda kind: mean(data, kind, "longest"))
+        assert best in attention
+        column = ("longest", "accuracy")
+        chances = [compare(EXPERIMENT, results, f"{data}-{best}", f"{data}-{kind}", column).p for kind in recurrent]
+        assert {kind for kind, p in zip(recurrent, holm(chances), strict=True) if p < CHANCE} == behind
+    for data in searched:
+        assert solved(data, "delta") == 3
+        assert ahead(data, "delta", "rope")
+    assert all(sum(solved(data, kind) for data in searched) < 12 for kind in recurrent[:-1])
+    assert solved("recall-8", *recurrent[:-1]) == 0
+    assert round(mean("recall-8", "mamba", "trained"), 3) == 0.976
+    for data in searched[1:]:
+        assert solved(data, "shared", *latent, "rope") == 12
+    at_two = sorted(value for kind in latent for value in runs("recall-2", kind, "trained"))
+    assert 0.525 < at_two[0] < at_two[4] < 0.545 < SOLVED < at_two[5]
+    assert round(mean("recall-2", "one-block", "trained"), 2) == 0.54
+    assert [solved(data, "window") for data in TASKS] == [0, 0, 0, 0, 0, 3]
+    assert ahead("induction", "window", *attention[:-1])
+    assert max(max(runs("induction", kind, "longest")) for kind in attention[:-1]) < 0.395
     assert mean("balance", "lstm", "longest") <= mean("balance", "rnn", "longest")
     assert mean("recall-2", "rnn", "trained") < 0.5
     assert mean("recall-2", "none", "trained") >= SOLVED
