@@ -5,11 +5,13 @@ import re
 import numpy as np
 import pytest
 
+from tinyattn.experiments.pictures import Curves
 from tinyattn.ops import softmax
 from tinyattn.show import (
     animate,
     animation,
     attention_map,
+    draw_picture,
     field_map,
     looking_picture,
     rollout_map,
@@ -134,3 +136,17 @@ def test_animations_have_a_picture_a_step_and_a_token(tmp_path, monkeypatch):
         animate([], tmp_path / "x.gif")
     with pytest.raises(ValueError, match="seconds is 0"):
         animate([], tmp_path / "x.gif", seconds=0)
+
+
+@pytest.mark.parametrize("count", [3, 14])
+@pytest.mark.parametrize("letters", [3, 60])
+def test_a_legend_is_no_wider_than_its_picture(letters, count):
+    names = [f"{i:{letters}}" for i in range(count)]
+    panels = {title: {name: ([1, 2], [0.5, 1]) for name in names} for title in ("one", "two")}
+    figure = draw_picture(Curves("curves", "tokens", "right answers", panels))
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == names
+    assert legend.get_window_extent().width <= figure.bbox.width
+    panel = figure.axes[0].get_window_extent()
+    assert panel.height > 100  # dots: a long legend does not take the panels' room

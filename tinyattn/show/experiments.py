@@ -1,5 +1,6 @@
 """Pictures of an experiment's runs."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +41,16 @@ def _grid(panels: dict[str, Any], size: Callable[[int, int, int], Any], **how: A
     return names, fig, axes
 
 
+def _legend(fig: Any, handles: dict[str, Any], most: int = 2) -> None:
+    """A legend below the panels, in the most columns that fit the width; a long one makes the figure higher."""
+    for columns in range(most, 0, -1):
+        legend = fig.legend(handles.values(), handles, loc="outside lower center", ncols=columns, fontsize=9)
+        if columns == 1 or legend.get_window_extent().width <= fig.bbox.width:
+            break
+        legend.remove()
+    fig.set_figheight(fig.get_figheight() + 0.19 * max(0, math.ceil(len(handles) / columns) - 5))
+
+
 @in_style
 def _curves(picture: Curves) -> Any:
     """Panels side by side; a name has the same colour and line in all of them."""
@@ -54,9 +65,7 @@ def _curves(picture: Curves) -> Any:
         if title in picture.levels:
             handles[picture.level] = ax.axhline(picture.levels[title], color=INK, linestyle=":", linewidth=1)
         ax.set(title=title, xlabel=picture.x, ylabel=picture.y)
-    shown = [name for name in (*names, picture.level) if name in handles]
-    ncols = min(3, axes.shape[1] + 1)
-    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=ncols, fontsize=9)
+    _legend(fig, {name: handles[name] for name in (*names, picture.level) if name in handles}, axes.shape[1] + 1)
     return fig
 
 
@@ -84,7 +93,7 @@ def _dots(picture: Dots) -> Any:
     if any(dot.other is not None for dots in picture.panels.values() for dot in dots.values()):
         marks.append(axes[0, 0].plot([], [], "D", color=ORANGE, markersize=5, fillstyle="none")[0])
         labels.append(picture.other)
-    fig.legend(marks, labels, loc="outside lower center", ncols=2, fontsize=9)
+    _legend(fig, dict(zip(labels, marks, strict=True)))
     return fig
 
 
@@ -106,8 +115,7 @@ def _scatter(picture: Scatter) -> Any:
         ax.set(title=title, xlabel=picture.x, ylabel=picture.y, xscale="log")
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         ax.xaxis.set_minor_formatter(NullFormatter())
-    shown = [name for name in (*names, picture.band) if name in handles]
-    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=2, fontsize=9)
+    _legend(fig, {name: handles[name] for name in (*names, picture.band) if name in handles})
     return fig
 
 
