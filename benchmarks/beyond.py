@@ -89,7 +89,7 @@ def page(result: dict[str, Any]) -> str:
 
 
 def pages() -> dict[Path, str]:
-    return {PAGE: page(json.loads(RESULT.read_text()))} if RESULT.exists() else {}
+    return {PAGE: page(json.loads(RESULT.read_text()))}
 
 
 def main(words: Sequence[str] | None = None) -> None:
