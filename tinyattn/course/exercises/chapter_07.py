@@ -30,15 +30,7 @@ def _orders_told_apart(n: list[Any]) -> tuple[int, int]:
     return len(outputs[0]), len(outputs[1])
 
 
-def _bucket() -> int:
-    return int(ops.distance_buckets(FAR + 1, 1, like=np.zeros(1))[FAR, 0])
-
-
 # my_sinusoids
-def _sinusoids(slots: Any, D: int) -> Any:
-    return ops.sinusoids(np.asarray(slots), D, np.float64)
-
-
 def _slots(draw: CaseDrawer) -> dict[str, Any]:
     """Slots in any order; the simplest case is not slot 0 alone."""
     n = draw.size()
@@ -46,8 +38,8 @@ def _slots(draw: CaseDrawer) -> dict[str, Any]:
 
 
 SINUSOIDS = plain_spec(
-    "sinusoids", "sine and cosine of p ω_i are features 2i and 2i + 1", _slots, _sinusoids, "PE", atol=1e-9
-)
+    "sinusoids", "sine and cosine of p ω_i are features 2i and 2i + 1", _slots,
+    lambda slots, D: ops.sinusoids(np.asarray(slots), D, np.float64), "PE", atol=1e-9)  # fmt: skip
 
 
 def _clock(slots: Any, speeds: Any, first: Any = np.sin, second: Any = np.cos) -> Any:
@@ -154,11 +146,6 @@ def _first_pair_only(x: Any, cos: Any, sin: Any) -> Any:
     return y
 
 
-def _one_angle(x: Any, cos: Any, sin: Any) -> Any:
-    """All pairs turn like the first."""
-    return _pairs(x, cos[..., :1], sin[..., :1], 1, -1, 1, 1)
-
-
 WRONG_ROPE = dict(
     other_way_round=_turn(1, 1, -1, 1),
     halves=_halves,
@@ -170,7 +157,7 @@ WRONG_ROPE = dict(
     cos_and_sin_exchanged=lambda x, cos, sin: _pairs(x, sin, cos, 1, -1, 1, 1),
     only_even=_only_even,
     first_pair_only=_first_pair_only,
-    one_angle=_one_angle,
+    one_angle=lambda x, cos, sin: _pairs(x, cos[..., :1], sin[..., :1], 1, -1, 1, 1),
     no_sines=lambda x, cos, sin: x * np.repeat(cos, 2, axis=-1),
     added=lambda x, cos, sin: x + np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], -1),
 )
@@ -200,7 +187,7 @@ EXERCISES = PROSE.exercises(
     ),
     orders_told_apart=Number(_orders_told_apart, tolerance=1e-6),
     my_sinusoids=Function(SINUSOIDS, tempting=WRONG_SINUSOIDS),
-    bucket_of_100=Number(_bucket, exactly=True),
+    bucket_of_100=Number(lambda: int(ops.distance_buckets(FAR + 1, 1, like=np.zeros(1))[FAR, 0]), exactly=True),
     my_rope=Function(ROTARY, tempting=WRONG_ROPE, conventions=False),
     my_rope_backward=Function(ROTARY, part="backward", tempting=WRONG_ROPE_BACKWARD, conventions=False),
 )

@@ -73,10 +73,6 @@ def _state(draw: CaseDrawer) -> dict[str, Any]:
     return {"w": w, "g": g, "m": m, "v": v, "t": t, "lr": draw.choose((0.5, 0.1))}
 
 
-def _step_of_adam(draw: CaseDrawer) -> dict[str, Any]:
-    return _state(draw) | {"beta1": draw.choose((0.9, 0.8)), "beta2": draw.choose((0.98, 0.9))}
-
-
 def _small_gradients() -> list[dict[str, Any]]:
     """A gradient of 0, and one of 0.001, for which ε matters inside the root, but not outside."""
     zero = np.zeros(2)
@@ -85,7 +81,9 @@ def _small_gradients() -> list[dict[str, Any]]:
 
 
 ADAM = plain_spec(
-    "adam", "w, m and v are as after a step of Adam", _step_of_adam, _adam, "w", "m", "v", atol=_atol,
+    "adam", "w, m and v are as after a step of Adam",
+    lambda draw: _state(draw) | {"beta1": draw.choose((0.9, 0.8)), "beta2": draw.choose((0.98, 0.9))},
+    _adam, "w", "m", "v", atol=_atol,
     extreme="a gradient of 0 moves nothing, and one of 0.001 moves each weight by η", extremes=_small_gradients(),
 )  # fmt: skip
 
@@ -105,13 +103,9 @@ def _adamw(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any) -> Any:
     return w, m, v
 
 
-def _step_of_adamw(draw: CaseDrawer) -> dict[str, Any]:
-    return _state(draw) | {"decay": draw.choose((0.5, 0.1))}
-
-
 ADAMW = plain_spec(
-    "adamw", "the decay does not pass through the moments", _step_of_adamw, _adamw, "w", "m", "v", atol=_atol,
-)  # fmt: skip
+    "adamw", "the decay does not pass through the moments",
+    lambda draw: _state(draw) | {"decay": draw.choose((0.5, 0.1))}, _adamw, "w", "m", "v", atol=_atol)  # fmt: skip
 
 
 def _decayed(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any) -> Any:
@@ -139,10 +133,6 @@ WRONG_ADAMW = Changes(_decayed, in_the_mean_alone=_in_the_mean_alone, moments_de
 
 
 # my_rate
-def _rate(t: Any, peak: Any, warmup: Any, steps: Any) -> float:
-    return rate_at(peak, rate_factors("cosine", warmup, steps), t)
-
-
 def _any_step(draw: CaseDrawer) -> dict[str, Any]:
     steps = draw.choose((12, 8, 21))
     return {"t": draw.choose(range(1, steps + 1)), "peak": draw.choose((1.0, 0.5)),
@@ -150,7 +140,8 @@ def _any_step(draw: CaseDrawer) -> dict[str, Any]:
 
 
 RATE = plain_spec(
-    "rate", "the rate grows in a line, then falls along half a cosine", _any_step, _rate, "rate", atol=1e-7,
+    "rate", "the rate grows in a line, then falls along half a cosine", _any_step,
+    lambda t, peak, warmup, steps: rate_at(peak, rate_factors("cosine", warmup, steps), t), "rate", atol=1e-7,
 )  # fmt: skip
 
 
@@ -248,12 +239,9 @@ def _products(G: Any) -> Any:
     return X
 
 
-def _matrix(draw: CaseDrawer) -> dict[str, Any]:
-    return {"G": draw.array(draw.size(2, 5), draw.size(2, 5), size=draw.choose((1, 0.01, 100)))}
-
-
 NEWTON_SCHULZ = plain_spec(
-    "newton_schulz", "U and V are those of G, and singular values, divided by ‖G‖, go through p five times", _matrix,
+    "newton_schulz", "U and V are those of G, and singular values, divided by ‖G‖, go through p five times",
+    lambda draw: {"G": draw.array(draw.size(2, 5), draw.size(2, 5), size=draw.choose((1, 0.01, 100)))},
     _by_decomposition, "X", atol=lambda case: 1e-6 if case["G"].dtype == np.float64 else 1e-3,
     extreme="a matrix of zeros stays so", extremes=[{"G": np.zeros((2, 3))}])  # fmt: skip
 

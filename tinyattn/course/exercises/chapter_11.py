@@ -270,10 +270,6 @@ def _reading(x: Any) -> Any:
     return lambda history: _Q @ x(_Y[np.asarray(history)])
 
 
-def _fading(y: Any) -> Any:
-    return (0.5 ** np.arange(len(y))[::-1, None] * y).sum(axis=0)
-
-
 ORDERLESS = dict(
     sums=_reading(lambda y: len(y) ** -0.5 * y.sum(axis=0)),
     weights=lambda history: _B[np.asarray(history)].sum(axis=0),
@@ -284,7 +280,7 @@ ORDERLESS = dict(
 ORDERED = dict(
     last=_reading(lambda y: y[-1]),
     first=_reading(lambda y: y[0]),
-    fading=_reading(_fading),
+    fading=_reading(lambda y: (0.5 ** np.arange(len(y))[::-1, None] * y).sum(axis=0)),
     window=_reading(lambda y: y[-2:].sum(axis=0)),
     neighbours=_reading(lambda y: (y[1:] * y[:-1]).sum(axis=0)),
     ring=_reading(lambda y: (y * np.roll(y, 1, axis=0)).sum(axis=0)),

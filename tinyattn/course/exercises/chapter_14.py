@@ -70,10 +70,6 @@ def _loss_parts(h: Any, E: Any, targets: Any) -> tuple[Any, Any, Any]:
     return h @ E[1:].T, np.maximum(targets - 1, 0), hidden
 
 
-def _cloze_loss(h: Any, E: Any, targets: Any) -> Any:
-    return ops.cross_entropy(*_loss_parts(h, E, targets))
-
-
 def _cloze_loss_backward(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
     return _through(h, E, ops.cross_entropy_backward(dloss, *_loss_parts(h, E, targets)))
 
@@ -100,7 +96,8 @@ def _loss_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 CLOZE_LOSS = op_spec(
-    "cloze_loss", "-log softmax(h Eᵀ)[target], the mean over positions with a target", _loss_case, _cloze_loss, "loss",
+    "cloze_loss", "-log softmax(h Eᵀ)[target], the mean over positions with a target", _loss_case,
+    lambda h, E, targets: ops.cross_entropy(*_loss_parts(h, E, targets)), "loss",
     backward=_cloze_loss_backward, wrt=("h", "E"),
     scale=lambda case: 1 + np.abs(case["h"] @ case["E"].T).max(initial=0))  # fmt: skip
 
@@ -114,18 +111,15 @@ def _backward_by_hand(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, 
     return dh, dE
 
 
-def _moved_down(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
-    """Takes targets - 1 for item numbers."""
-    return _cloze_loss_backward(dloss, h, E, np.where(targets != 0, np.maximum(targets - 1, 1), 0))
-
-
 def _plain_softmax(s: Any) -> Any:
     """Softmax without subtracting the largest logit."""
     return np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True)
 
 
 WRONG_LOSS = Changes(_backward_by_hand,
-    moved_down=_moved_down,
+    moved_down=lambda dloss, h, E, targets: (
+        _cloze_loss_backward(dloss, h, E, np.where(targets != 0, np.maximum(targets - 1, 1), 0))
+    ),
     exchanged=lambda dloss, h, E, targets: _cloze_loss_backward(dloss, h, E, targets)[::-1],
     padding_scored=_padding_scored,
 )

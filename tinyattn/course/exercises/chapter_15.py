@@ -24,20 +24,7 @@ def _all_better() -> float:
     return sum(order[0] == 0 for order in orders) / len(orders)
 
 
-def _smallest() -> float:
-    """The half-width of the 95 % interval of a difference of two means, in percent."""
-    return T_95 * SPREAD * math.sqrt(2 / SEEDS)
-
-
 # my_refine_backward
-def _refine(A: Any, W_Q: Any, W_K: Any, c: float) -> Any:
-    return ops.refine_simp(A, W_Q, W_K, c)[0]
-
-
-def _refine_backward(dB: Any, A: Any, W_Q: Any, W_K: Any, c: float) -> tuple[Any, Any, Any]:
-    return ops.refine_simp_backward(dB, A, W_Q, W_K, A @ W_Q, A @ W_K, c)
-
-
 def _scores_and_maps(draw: CaseDrawer) -> dict[str, Any]:
     n = draw.size(1, 4)
     A, W_Q, W_K = (draw.array(n, n) for _ in range(3))
@@ -45,7 +32,9 @@ def _scores_and_maps(draw: CaseDrawer) -> dict[str, Any]:
 
 
 REFINE = op_spec(
-    "refine", "B = c X Yᵀ, X = A W_Q, Y = A W_K", _scores_and_maps, _refine, "B", backward=_refine_backward,
+    "refine", "B = c X Yᵀ, X = A W_Q, Y = A W_K", _scores_and_maps,
+    lambda A, W_Q, W_K, c: ops.refine_simp(A, W_Q, W_K, c)[0], "B",
+    backward=lambda dB, A, W_Q, W_K, c: ops.refine_simp_backward(dB, A, W_Q, W_K, A @ W_Q, A @ W_K, c),
     wrt=("A", "W_Q", "W_K"),
     scale=lambda case: 1 + float(np.prod([max(1.0, np.abs(x).sum()) for x in case.values()])))  # fmt: skip
 
@@ -214,5 +203,6 @@ EXERCISES = PROSE.exercises(
     repaired_value=Function(VALUE, tempting=WRONG_VALUE, missing_steps=NOT_MASKED),
     later_rows_move_nothing=Judge(later_rows_move_nothing, RIGHT_FORMS, WRONG_FORMS, more=(5,)),
     all_better_by_chance=Number(_all_better, tolerance=0.03),
-    smallest_difference=Number(_smallest, tolerance=0.035),
+    # the half-width of the 95 % interval of a difference of two means, in percent
+    smallest_difference=Number(lambda: T_95 * SPREAD * math.sqrt(2 / SEEDS), tolerance=0.035),
 )

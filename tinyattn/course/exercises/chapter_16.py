@@ -28,10 +28,6 @@ def _projected(x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any) -> tuple[Any, 
     return x @ W_q, memory @ W_k, memory @ W_v
 
 
-def _cross(x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    return ops.attention(*_projected(x, memory, W_q, W_k, W_v))[0]
-
-
 def _cross_case(draw: CaseDrawer) -> dict[str, Any]:
     """One sequence, often as long as the memory and with d = D, so that shapes do not reveal exchanged arrays."""
     n, D = draw.size(1, 4), draw.size(1, 4)
@@ -60,7 +56,8 @@ def _cross_backward(dout: Any, x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any
 
 
 CROSS = op_spec(
-    "cross_look", "out = softmax(q kᵀ / √d) v, with q = x W_q, k = memory W_k, v = memory W_v", _cross_case, _cross,
+    "cross_look", "out = softmax(q kᵀ / √d) v, with q = x W_q, k = memory W_k, v = memory W_v", _cross_case,
+    lambda x, memory, W_q, W_k, W_v: ops.attention(*_projected(x, memory, W_q, W_k, W_v))[0],
     "out", backward=_cross_backward, wrt=("x", "memory"), scale=_cross_scale)  # fmt: skip
 # attention_parameters
 def _attention_parameters() -> int:
@@ -100,9 +97,6 @@ def _cross_first(x: Any, memory: Any, lengths: Any) -> Any:
     return y + _look(y, y, np.tri(x.shape[1], dtype=bool))
 
 
-WRONG_LAYER = Changes(_layer, cross_first=_cross_first)
-
-
 # my_beam_step
 def _beam_step(scores: Any, log_p: Any, width: int) -> Any:
     """-> parents, symbols and sums of the `width` best continuations."""
@@ -139,9 +133,6 @@ def _from_the_best(scores: Any, log_p: Any, width: int) -> tuple[Any, Any, Any]:
     best = int(np.argmax(scores))
     at = np.argsort(-log_p[best])[:width]
     return np.full(len(at), best), at, scores[best] + log_p[best, at]
-
-
-WRONG_STEP = Changes(_beam_step, best_of_each=_best_of_each, from_the_best=_from_the_best)
 
 
 # my_cached_step
@@ -187,7 +178,9 @@ EXERCISES = PROSE.exercises(
     attention_parameters=Number(
         _attention_parameters, exactly=True, computed="18 attentions of 4 · 512² make 18,874,368."
     ),
-    repaired_layer=Function(REPAIRED, tempting=WRONG_LAYER),
-    my_beam_step=Function(BEAM_STEP, tempting=WRONG_STEP),
+    repaired_layer=Function(REPAIRED, tempting=Changes(_layer, cross_first=_cross_first)),
+    my_beam_step=Function(
+        BEAM_STEP, tempting=Changes(_beam_step, best_of_each=_best_of_each, from_the_best=_from_the_best)
+    ),
     my_cached_step=Function(CACHED_STEP, tempting=Changes(_cached_step)),
 )

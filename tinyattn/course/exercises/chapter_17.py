@@ -67,17 +67,15 @@ RNN = op_spec(
     oracle=lambda x, W, U: oracles.rnn(x, W, U, np.zeros(len(U))), wrt=("x", "W", "U"))  # fmt: skip
 
 
-def _scan(a: Any, b: Any) -> Any:
-    return ops.associative_scan(a, b)
-
-
 def _scan_case(draw: CaseDrawer) -> dict[str, Any]:
     """Factors so small that products of seventy stay small."""
     shape = (*draw.lead, draw.size(), draw.size())
     return {"a": draw.array(*shape, size=0.25), "b": draw.array(*shape)}
 
 
-SCAN = op_spec("scan", "h_t = a_t h_{t-1} + b_t, from h_0 = 0", _scan_case, _scan, "h", oracle=oracles.associative_scan)
+SCAN = op_spec(
+    "scan", "h_t = a_t h_{t-1} + b_t, from h_0 = 0", _scan_case, lambda a, b: ops.associative_scan(a, b), "h",
+    oracle=oracles.associative_scan)  # fmt: skip
 
 
 def _gru_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -184,9 +182,6 @@ def _quotients(a: Any, b: Any) -> Any:
     return products * np.cumsum(b / products, axis=-2)
 
 
-WRONG_SCAN = Changes(scan_by_pairs, quotients=_quotients)
-
-
 def gru_by_steps(x: Any, W: Any, U: Any, b: Any, c: Any) -> Any:
     """The states of a GRU."""
     d = len(U)
@@ -224,7 +219,7 @@ WRONG_ADDITIVE = Changes(additive_scores,
 
 EXERCISES = PROSE.exercises(
     my_rnn=Function(RNN, tempting=WRONG_RNN),
-    repaired_scan=Function(SCAN, tempting=WRONG_SCAN),
+    repaired_scan=Function(SCAN, tempting=Changes(scan_by_pairs, quotients=_quotients)),
     # multiplications of n products (1, d) @ (d, d), divided by those of one (n, d) @ (d, n)
     recurrent_over_attention=Number(lambda: N * D * D / (N * D * N), tolerance=0.001),
     my_rnn_backward=Function(RNN, part="backward", tempting=WRONG_BACKWARD),

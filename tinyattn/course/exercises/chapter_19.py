@@ -89,9 +89,6 @@ def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
     return dlam, dy @ _states(lam, k, v)[-1].T, dk, dv
 
 
-WRONG_BACKWARD = Changes(_gradients, at_the_end=_at_the_end)
-
-
 # shifts_change_nothing
 def _naive(k: Any, v: Any, w: Any, u: Any) -> Any:
     """Numerator and denominator by their definition."""
@@ -112,10 +109,6 @@ def _infinite(k: Any, v: Any, w: Any, u: Any) -> Any:
 
 def _library(k: Any, v: Any, w: Any, u: Any) -> Any:
     return ops.wkv(*(np.asarray(x, dtype=float) for x in (k, v, w, u)))[0]
-
-
-def _by_matrix(k: Any, v: Any, w: Any, u: Any) -> Any:
-    return np.einsum("dts,sd->td", ops.wkv_weights(*(np.asarray(x, dtype=float) for x in (k, w, u))), v)
 
 
 def _swinging(k: Any, v: Any, w: Any, u: Any) -> Any:
@@ -152,7 +145,9 @@ def shifts_change_nothing(wkv: Callable[..., Any]) -> bool:
 
 RIGHT_FORMS = dict(
     library=_library,
-    by_matrix=_by_matrix,
+    by_matrix=lambda k, v, w, u: np.einsum(
+        "dts,sd->td", ops.wkv_weights(*(np.asarray(x, dtype=float) for x in (k, w, u))), v
+    ),
     running=_running,
     no_bonus=lambda k, v, w, u: _library(k, v, w, 0 * u),
 )
@@ -171,7 +166,7 @@ WRONG_FORMS = dict(
 
 EXERCISES = PROSE.exercises(
     my_chunk=Function(CHUNK, tempting=Changes(_chunk)),
-    my_state_backward=Function(STATE_GRADIENTS, tempting=WRONG_BACKWARD),
+    my_state_backward=Function(STATE_GRADIENTS, tempting=Changes(_gradients, at_the_end=_at_the_end)),
     shifts_change_nothing=Judge(shifts_change_nothing, RIGHT_FORMS, WRONG_FORMS),
     held_state=Number(_held, tolerance=0.0035),             # to two decimals
 )

@@ -38,11 +38,6 @@ def _waits_of_a_loop() -> int:
     return device.counted(train)[1]["waits"]
 
 
-def _width_of_the_ridge() -> float:
-    """The width D at which 2 n D² operations take as long as 8 n D bytes."""
-    return 4 * OPERATIONS / BYTES
-
-
 def _atol(case: dict[str, Any]) -> float:
     arrays = [x for x in case.values() if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
     return (1e-9 if arrays[0].dtype == np.float64 else 1e-4) * largest(*arrays, 1)
@@ -165,10 +160,6 @@ def _added(ids: Any, dy: Any, V: Any) -> Any:
     return dE
 
 
-def _counts(ids: Any, V: Any) -> Any:
-    return np.maximum(np.bincount(ids, minlength=V), 1)[:, None]
-
-
 WRONG_SUM_ROWS = Changes(_sum_rows,
     last_one_stays=_assigned,
     first_one_stays=lambda ids, dy, V: _assigned(ids[::-1], dy[::-1], V),
@@ -176,7 +167,7 @@ WRONG_SUM_ROWS = Changes(_sum_rows,
         np.searchsorted(ids, np.arange(V), side="right").clip(0, len(dy))
     ] - c[np.searchsorted(ids, np.arange(V)).clip(0, len(dy))],
     rows_of_ids_alone=lambda ids, dy, V: _added(np.unique(ids, return_inverse=True)[1], dy, len(np.unique(ids))),
-    means=lambda ids, dy, V: _added(ids, dy, V) / _counts(ids, V),
+    means=lambda ids, dy, V: _added(ids, dy, V) / np.maximum(np.bincount(ids, minlength=V), 1)[:, None],
     counts_alone=lambda ids, dy, V: _added(ids, np.ones_like(dy), V),
     squares=lambda ids, dy, V: _added(ids, dy**2, V),
     sizes=lambda ids, dy, V: _added(ids, np.abs(dy), V),
@@ -235,11 +226,6 @@ WRONG_KEEP_MASK = Changes(_keep_mask,
 _CALLS = [0]
 
 
-def _stream_a_row(key: Any, rows: Any, width: Any, rate: Any) -> Any:
-    """Right: a stream for each row's number."""
-    return np.array([np.random.default_rng([key, int(row)]).random(width) >= rate for row in rows])
-
-
 def _other_at_each_call(key: Any, rows: Any, width: Any, rate: Any) -> Any:
     _CALLS[0] += 1
     return _keep_mask(key + _CALLS[0], rows, width, rate)
@@ -260,7 +246,9 @@ def cut_changes_nothing(keep: Any) -> bool:
 
 RIGHT_MASKS = dict(
     by_hash=_keep_mask,
-    a_stream_a_row=_stream_a_row,
+    a_stream_a_row=lambda key, rows, width, rate: np.array([
+        np.random.default_rng([key, int(row)]).random(width) >= rate for row in rows
+    ]),
     checkerboard=lambda key, rows, width, rate: (np.asarray(rows)[:, None] + np.arange(width) + key) % 2 == 0,
 )
 WRONG_MASKS = dict(
@@ -277,7 +265,8 @@ WRONG_MASKS = dict(
 
 
 EXERCISES = PROSE.exercises(
-    width_of_the_ridge=Number(_width_of_the_ridge, tolerance=0.03),
+    # the width D at which 2 n D² operations take as long as 8 n D bytes
+    width_of_the_ridge=Number(lambda: 4 * OPERATIONS / BYTES, tolerance=0.03),
     waits_of_a_loop=Number(_waits_of_a_loop, exactly=True),
     repaired_clip=Function(CLIP, tempting=WRONG_CLIP, last_test=_never_waits),
     my_sum_rows=Function(SUM_ROWS, tempting=WRONG_SUM_ROWS, last_test=_sums_on_the_device),

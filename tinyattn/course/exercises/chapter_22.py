@@ -20,11 +20,6 @@ STEP_MS, PRODUCTS_MS = 98.9, (30.4, 23.9)    # the chapter's profile: a whole st
 ROUNDS, CLOSE = 15, 0.12                     # of repaired_benchmark: measured rounds, and the tolerance
 
 
-def _amdahl_limit() -> float:
-    """The speed-up of a step whose products take no time at all."""
-    return STEP_MS / (STEP_MS - sum(PRODUCTS_MS))
-
-
 def _transposed(x: Any) -> Any:
     return np.swapaxes(x, -1, -2)
 
@@ -306,19 +301,6 @@ def _by_memory(s: Any) -> Any:
     return ops.softmax(flat.reshape(s.shape))
 
 
-def _small_alone(s: Any) -> Any:
-    e = np.exp(s)
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-def _squeezed(s: Any) -> Any:
-    return np.squeeze(ops.softmax(s), axis=-1) if s.shape[-1] == 1 else ops.softmax(s)
-
-
-def _always_double(s: Any) -> Any:
-    return ops.softmax(s.astype(np.float64))
-
-
 def _approximate(s: Any) -> Any:
     """exp(x) = (1 + x / 64) ** 64, nearly."""
     e = np.maximum(1 + (s - s.max(axis=-1, keepdims=True)) / 64, 0) ** 64
@@ -347,13 +329,16 @@ for _form in (_writes, _one_buffer, _by_memory):
 
 RIGHT_FORMS = dict(as_it_reads=lambda s: ops.softmax(s), einsum=_by_einsum, in_rows=_in_rows)
 WRONG_FORMS = dict(
-    approximate=_approximate, writes=_writes, one_buffer=_one_buffer, by_memory=_by_memory, squeezed=_squeezed,
-    small_alone=_small_alone, always_double=_always_double,
+    approximate=_approximate, writes=_writes, one_buffer=_one_buffer, by_memory=_by_memory,
+    squeezed=lambda s: np.squeeze(ops.softmax(s), axis=-1) if s.shape[-1] == 1 else ops.softmax(s),
+    small_alone=lambda s: np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True),
+    always_double=lambda s: ops.softmax(s.astype(np.float64)),
 )  # fmt: skip
 
 
 EXERCISES = PROSE.exercises(
-    amdahl_limit=Number(_amdahl_limit, tolerance=0.02),
+    # the speed-up of a step whose products take no time at all
+    amdahl_limit=Number(lambda: STEP_MS / (STEP_MS - sum(PRODUCTS_MS)), tolerance=0.02),
     my_heads=Function(HEADS, tempting=WRONG_HEADS, last_test=_loops_over_no_heads),
     my_softmax_in_place=Function(SOFTMAX, tempting=Changes(_in_place), last_test=_makes_no_second_array),
     my_chunked_loss=Function(CHUNKED, tempting=WRONG_CHUNKED, last_test=_holds_no_array_of_all_logits),

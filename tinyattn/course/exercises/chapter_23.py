@@ -66,24 +66,6 @@ def _by(passed: Any, table: Any) -> Any:
     return table[np.minimum((np.log(np.maximum(passed, 1)) / 0.301).astype(int), len(table) - 1)]
 
 
-def _whole_span(times: Any, table: Any) -> Any:
-    """Times in thousandths of the whole history's span."""
-    return _by(1000 * (times[:, None] - times) / max(times[-1] - times[0], 1), table)
-
-
-def _until_the_last(times: Any, table: Any) -> Any:
-    return _by((times[-1] - times)[None] + np.zeros((len(times), 1)), table)
-
-
-def _median_gap(times: Any, table: Any) -> Any:
-    """Times in units of the median step from item to item."""
-    return _by(60 * (times[:, None] - times) / max(float(np.median(np.diff(times))), 1e-9), table)
-
-
-def _from_the_mean(times: Any, table: Any) -> Any:
-    return _by(np.abs(times - times.mean())[None] + np.zeros((len(times), 1)), table)
-
-
 def _of_one_query(times: Any, table: Any) -> Any:
     """Only the last but one query has the time of the item that follows it."""
     bias = _time_bias(times, table)
@@ -119,10 +101,13 @@ RIGHT_BIASES = dict(
 )
 WRONG_BIASES = dict(
     next_time=_next_time,
-    until_the_last=_until_the_last,
-    whole_span=_whole_span,
-    median_gap=_median_gap,
-    from_the_mean=_from_the_mean,
+    until_the_last=lambda times, table: _by((times[-1] - times)[None] + np.zeros((len(times), 1)), table),
+    # times in thousandths of the whole history's span, and in units of the median step from item to item
+    whole_span=lambda times, table: _by(1000 * (times[:, None] - times) / max(times[-1] - times[0], 1), table),
+    median_gap=lambda times, table: (
+        _by(60 * (times[:, None] - times) / max(float(np.median(np.diff(times))), 1e-9), table)
+    ),
+    from_the_mean=lambda times, table: _by(np.abs(times - times.mean())[None] + np.zeros((len(times), 1)), table),
     of_one_query=_of_one_query,
     of_one_key=_of_one_key,
     little=lambda times, table: _time_bias(times, table) + 1e-3 * _next_time(times, table),
