@@ -93,10 +93,6 @@ def _network(a: dict[str, Any]) -> tuple[Any, Any]:
     return partial(layers.feed_forward, activation=activation), layers.feed_forward_backward
 
 
-def _gated(a: dict[str, Any]) -> tuple[Any, Any]:
-    return layers.SwiGLU().forward, layers.SwiGLU().backward
-
-
 def _of_form(form: str, a: dict[str, Any]) -> tuple[Any, Any]:
     heads, eps = a["heads"], a["eps"]
     return partial(forward_of, heads, eps, form, mask=a["mask"]), _block(heads, eps, form).backward
@@ -127,7 +123,9 @@ biased_multi_head_attention, biased_multi_head_attention_backward = _pair("biase
 grouped_query_attention, grouped_query_attention_backward = _pair("grouped_query_attention", _attend)
 feed_forward, feed_forward_backward = _pair("feed_forward", partial(_layer, NETWORK, _network))
 gelu_feed_forward, gelu_feed_forward_backward = _pair("gelu_feed_forward", partial(_layer, NETWORK, _network))
-swiglu, swiglu_backward = _pair("swiglu", partial(_layer, GATED, _gated))
+swiglu, swiglu_backward = _pair(
+    "swiglu", partial(_layer, GATED, lambda a: (layers.SwiGLU().forward, layers.SwiGLU().backward))
+)
 bpr, bpr_backward = _pair("bpr", _compare)
 block, block_backward = _pair("block", partial(_layer, BLOCK, partial(_of_form, "pre")))
 post_ln_block, post_ln_block_backward = _pair("post_ln_block", partial(_layer, BLOCK, partial(_of_form, "post")))

@@ -55,7 +55,11 @@ def _run(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace, chosen: list[str]) -> int:
     if options.kind:
-        return _print(options, {options.kind: _properties(options.kind)}, catalogue(chosen))
+        shown = [
+            {"name": p.name, "stage": p.stage, "held to": p.exactness, "statement": p.statement, "hint": p.hint}
+            for p in properties_of(SPECS[options.kind])
+        ]
+        return _print(options, {options.kind: shown}, catalogue(chosen))
     rows = {name: {"signature": signature(name), "says": SPECS[name].says} for name in chosen}
     return _print(options, rows, [f"{name:28}{row['signature']}: {row['says']}" for name, row in rows.items()])
 
@@ -150,13 +154,6 @@ def _zoo(options: argparse.Namespace, chosen: list[str]) -> int:
 
 def _advance(bar: Any) -> Any:
     return lambda _: bar.update()
-
-
-def _properties(name: str) -> list[dict[str, str]]:
-    return [
-        {"name": p.name, "stage": p.stage, "held to": p.exactness, "statement": p.statement, "hint": p.hint}
-        for p in properties_of(SPECS[name])
-    ]
 
 
 def _print(options: argparse.Namespace, data: Any, lines: list[str]) -> int:

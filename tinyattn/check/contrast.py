@@ -33,7 +33,7 @@ def _conditions(cases: list[Case]) -> Iterator[tuple[str, dict[int, bool]]]:
         yield f"{name} is passed", {at: x is not None for at, x in values.items()}
         plain = {x for x in values.values() if isinstance(x, str | bool | int | float)}
         for value in sorted(plain, key=str):
-            yield f"{name} is {value!r}", {at: _is(x, value) for at, x in values.items()}
+            yield f"{name} is {value!r}", {at: type(x) is type(value) and x == value for at, x in values.items()}
         arrays = {at: x for at, x in values.items() if isinstance(x, np.ndarray)}
         for axis in range(-1, -1 - max((x.ndim for x in arrays.values()), default=0), -1):
             sizes = {at: x.shape[axis] if x.ndim >= -axis else 0 for at, x in arrays.items()}
@@ -42,10 +42,6 @@ def _conditions(cases: list[Case]) -> Iterator[tuple[str, dict[int, bool]]]:
                 yield f"{of} is {'1' if most == 1 else f'at most {most}'}", {at: n <= most for at, n in sizes.items()}
         if arrays.keys() == values.keys():
             yield f"{name} is float64", {at: x.dtype == np.float64 for at, x in arrays.items()}
-
-
-def _is(x: Any, value: Any) -> bool:
-    return type(x) is type(value) and bool(x == value)
 
 
 def right_up_to(right: Callable[[int], bool]) -> tuple[int, int] | None:
@@ -77,20 +73,14 @@ def _near(x: Any, y: Any) -> bool:
     return np.allclose(x, y, rtol=0, atol=1e-3 * max(1e-30, float(np.max(np.abs(y), initial=0.0))))
 
 
-def _times_a_number(x: np.ndarray, y: np.ndarray) -> bool:
-    return bool(np.count_nonzero(y) > 1) and _near(x, y * (np.sum(x * y) / np.sum(y * y)))
-
-
-def _later_tokens(x: np.ndarray, y: np.ndarray) -> bool:
-    return x.ndim > 1 and x.shape[-2] > 1 and _near(x[..., 0, :], y[..., 0, :])
-
-
 _RESEMBLANCES: tuple[tuple[str, Callable[[Any, Any], bool]], ...] = (
     ("Yours has the opposite sign.", lambda x, y: _near(x, -y)),
-    ("In each case yours is the right result times one number: which factor is wrong?", _times_a_number),
+    ("In each case yours is the right result times one number: which factor is wrong?",
+     lambda x, y: np.count_nonzero(y) > 1 and _near(x, y * (np.sum(x * y) / np.sum(y * y)))),
     ("In each case yours is the right result plus one number: which term is wrong?",
      lambda x, y: _near(x - y, np.mean(x - y))),
     ("Yours has the right numbers in other places: in which order are they written, and along which axis?",
      lambda x, y: _near(np.sort(x, axis=None), np.sort(y, axis=None))),
-    ("Yours is right for the first token, not for later ones: what does a token get from earlier ones?", _later_tokens),
+    ("Yours is right for the first token, not for later ones: what does a token get from earlier ones?",
+     lambda x, y: x.ndim > 1 and x.shape[-2] > 1 and _near(x[..., 0, :], y[..., 0, :])),
 )  # fmt: skip

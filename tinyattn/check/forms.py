@@ -78,7 +78,10 @@ def _refused(op: Subject, form: Form, tried: list[tuple[dict[str, Any], str]]) -
 
 def _orders_refused(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
     """The form of arrays in another memory order, if `op` refuses it, as `Tensor.view` does."""
-    form = Form("arrays that do not lie in C order", _in_other_order)
+    form = Form(
+        "arrays that do not lie in C order",
+        lambda case: any(isinstance(x, np.ndarray) and not x.flags.c_contiguous for x in case.values()),
+    )
     for case in cases if op.takes_tensors else ():
         other = {n: np.array(x, order="F") if isinstance(x, np.ndarray) else x for n, x in case.items()}
         try:
@@ -87,10 +90,6 @@ def _orders_refused(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
         except Violation as violation:
             return [form] if isinstance(violation.__cause__, RuntimeError) else []
     return []
-
-
-def _in_other_order(case: dict[str, Any]) -> bool:
-    return any(isinstance(x, np.ndarray) and not x.flags.c_contiguous for x in case.values())
 
 
 def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
@@ -243,7 +242,10 @@ def other_forms(op: Subject) -> list[Form]:
         forms.append(Form("a mask of one axis", has_one, lambda case: case | {"mask": case["mask"][None]}))
         forms += [BROADCAST, FEW_AXES] if "W_q" in names else [BROADCAST]
     if {"q", "k", "v"} <= set(names):
-        forms.append(Form("values of another width than keys", _other_width, ours=True))
+        forms.append(Form(
+            "values of another width than keys",
+            lambda case: np.shape(case["v"])[-1] != np.shape(case["k"])[-1], ours=True,
+        ))  # fmt: skip
     if "heads" in names and "W_q" in names:
         forms.append(Form("heads of odd size", lambda case: case["W_q"].shape[1] // case["heads"] % 2 == 1))
     return forms
@@ -253,14 +255,6 @@ def _has_axes(name: str, axes: int, case: dict[str, Any]) -> bool:
     return np.ndim(case.get(name, 0)) == axes
 
 
-def _is_broadcast(case: dict[str, Any]) -> bool:
-    return isinstance(case.get("mask"), np.ndarray) and case["mask"].shape != _scores_shape(case)
-
-
-def _written_out(case: dict[str, Any]) -> dict[str, Any]:
-    return case | {"mask": np.broadcast_to(case["mask"], _scores_shape(case)).copy()}
-
-
 def _scores_shape(case: dict[str, Any]) -> tuple[int, ...]:
     """The shape of the scores that the mask is for: (n, m) where there are heads."""
     if "x" in case:
@@ -268,20 +262,16 @@ def _scores_shape(case: dict[str, Any]) -> tuple[int, ...]:
     return (*case["q"].shape[:-1], case["k"].shape[-2]) if "q" in case else case["s" if "s" in case else "A"].shape
 
 
-def _has_few_axes(case: dict[str, Any]) -> bool:
-    return isinstance(case.get("mask"), np.ndarray) and case["mask"].ndim < 4
-
-
-def _with_four_axes(case: dict[str, Any]) -> dict[str, Any]:
-    return case | {"mask": case["mask"][(None,) * (4 - case["mask"].ndim)]}
-
-
-BROADCAST = Form("a mask that is broadcast", _is_broadcast, _written_out)
-FEW_AXES = Form("a mask of fewer than four axes", _has_few_axes, _with_four_axes)
-
-
-def _other_width(case: dict[str, Any]) -> bool:
-    return np.shape(case["v"])[-1] != np.shape(case["k"])[-1]
+BROADCAST = Form(
+    "a mask that is broadcast",
+    lambda case: isinstance(case.get("mask"), np.ndarray) and case["mask"].shape != _scores_shape(case),
+    lambda case: case | {"mask": np.broadcast_to(case["mask"], _scores_shape(case)).copy()},
+)
+FEW_AXES = Form(
+    "a mask of fewer than four axes",
+    lambda case: isinstance(case.get("mask"), np.ndarray) and case["mask"].ndim < 4,
+    lambda case: case | {"mask": case["mask"][(None,) * (4 - case["mask"].ndim)]},
+)
 
 
 def _is_value(name: str, value: Any, case: dict[str, Any]) -> bool:

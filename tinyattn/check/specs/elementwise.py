@@ -52,10 +52,6 @@ gelu = SpecBuilder("gelu")
 elementwise(gelu)
 
 
-def gelu_case(draw: CaseDrawer) -> dict[str, Any]:
-    return {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 3.0))), "approximate": draw.flag()}
-
-
 gelu.law("odd_part", "rounding", "gelu(x) - gelu(-x) is x, since Φ(x) + Φ(-x) = 1",
         lambda op, c: (op(**c) - op(**c(x=-c.x)), c.x, rounding(c.x.dtype, 1, 2 * largest(c.x)), "gelu(x) - gelu(-x)"),
         hint="Is Φ(0) one half?")
@@ -82,7 +78,10 @@ GELU = gelu.spec(
     "y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
     "gelu(x, approximate=False): x (...); Φ to the last digits, not to seven",
     "x of any finite size; the gradient up to ±10,000",
-    case=gelu_case, wrt=("x",), scale=lambda case: largest(case["x"]),
+    case=lambda draw: {
+        "x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 3.0))), "approximate": draw.flag()
+    },
+    wrt=("x",), scale=lambda case: largest(case["x"]),
 )
 
 
@@ -109,11 +108,6 @@ SILU = silu.spec(
 
 elu = SpecBuilder("elu")
 elementwise(elu)
-
-
-def elu_case(draw: CaseDrawer) -> dict[str, Any]:
-    """x away from 0, which is a kink unless α is 1."""
-    return relu_case(draw) | {"alpha": draw.choose((1.0, 0.5, 2.0))}
 
 
 elu.law("right", "exact", "right of 0 it is x itself, and its gradient is dy", lambda op, c: (op(**c), c.x),
@@ -144,7 +138,8 @@ elu.law("far_out", "rounding", "far out it is x on the right and -α on the left
 ELU = elu.spec(
     "y = x where x > 0, and α (exp(x) - 1) elsewhere",
     "elu(x, alpha=1.0): x (...), of any finite size; small x keep their digits",
-    case=elu_case, wrt=("x",), scale=lambda case: largest(case["x"]) + case["alpha"],
+    case=lambda draw: relu_case(draw) | {"alpha": draw.choose((1.0, 0.5, 2.0))},     # x away from the kink at 0
+    wrt=("x",), scale=lambda case: largest(case["x"]) + case["alpha"],
 )
 
 

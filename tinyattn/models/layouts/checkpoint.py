@@ -83,14 +83,16 @@ class Checkpoint:
     def _checked(self, network: DecoderNetwork) -> list[Entry]:
         """The layout's entries, checked against the files."""
         parameters, entries = self.weights.parameters, []
-        for entry in self.layout.entries(network, self._at):             # ends at the first missing name
+        at, ignored = self._at, self.layout.ignored
+        for entry in self.layout.entries(network, at):                   # ends at the first missing name
             if entry.theirs not in parameters:
                 missing = f"{self.folder} has no {entry.theirs}"
                 raise FileError(f"{missing}, expected in {self.layout.name} by its config.json")
             entries.append(entry)
         known = {entry.theirs: entry.shape for entry in entries}
         known |= {name: known[original] for name, original in self.copies.items()}
-        unknown = [name for name in parameters if name not in known and not self._ignored(name)]
+        others = (name for name in parameters if name not in known)
+        unknown = [name for name in others if not ignored.fullmatch(name.removeprefix(at))]
         if unknown:
             raise FileError(f"{parameters[min(unknown)].path} has {min(unknown)}, which no {self.layout.name} has")
         for name, expected in known.items():
@@ -101,9 +103,6 @@ class Checkpoint:
                 raise FileError(f"{path}: {name} is {shape}, expected {expected} by its config.json")
             refuse_format(parameters[name], name)
         return entries
-
-    def _ignored(self, name: str) -> bool:
-        return self.layout.ignored.fullmatch(name.removeprefix(self._at)) is not None
 
     def _tokenizer(self, size: int) -> Tokenizer:
         ids = self.config.get("eos_token_id", [])

@@ -160,5 +160,4 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
 
     def _restore(self, arrays: Arrays) -> None:
         setattr(self, "tokens", Tokens(self.tokens.ids))  # noqa: B010
-        setattr(self, "labels", Vocabulary(self.labels.ids, "label"))  # noqa: B010
         super()._restore(arrays)
