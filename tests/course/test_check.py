@@ -243,6 +243,21 @@ def test_a_right_answer_is_right_and_told_at_most_one_friendly_line(answer, note
     assert len(str(verdict).split("\n")) == 1 + bool(note)
 
 
+def test_nothing_is_remarked_about_an_argument_that_was_to_be_overwritten():
+    def my_softmax_in_place(s, mask):
+        np.copyto(s, -np.inf, where=~mask)
+        largest = s.max(axis=-1, keepdims=True)
+        s -= np.where(np.isneginf(largest), 0, largest)
+        np.exp(s, out=s)
+        total = s.sum(axis=-1, keepdims=True)
+        s /= np.where(total == 0, 1, total)
+        return s
+
+    verdict = check("my_softmax_in_place", my_softmax_in_place)
+    assert verdict
+    assert len(str(verdict).split("\n")) == 1
+
+
 def shifted_batch(sequences, maxlen, dtype=int):
     newest = [s[-maxlen - 1 :] for s in sequences]
     ids, targets = np.zeros((2, len(newest), max(map(len, newest)) - 1), dtype)

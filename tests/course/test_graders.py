@@ -1,6 +1,7 @@
 """Graders: what each just accepts, how often it asks, what it lends, and which question goes with which answer."""
 
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -48,6 +49,10 @@ def test_exactly_is_without_any_tolerance():
     assert Number(lambda: 12 + 1e-10, exactly=True)(12).outcome == RIGHT
     assert Number(lambda: 12.5, exactly=True)(12.5).outcome == RIGHT
     assert Number(lambda: 18874368, exactly=True)(18874367).says == "18,874,367 is too small."
+    for rounded, how in ((18_900_000, "large"), (18.87e6, "small"), (18_874_000, "small")):
+        says = Number(lambda: 18874368, exactly=True)(rounded).says
+        assert says == f"{rounded:,.0f} is too {how}, as it is rounded: all digits are asked for."
+    assert Number(lambda: 430, exactly=True)(400).says == "400 is too small."          # by more than rounding
     assert Number(lambda: -5, exactly=True, computed="It is {}.")(-5.0).says == "right. It is -5."
 
 
@@ -71,6 +76,12 @@ def test_a_number_of_another_shape_or_kind_is_no_answer():
         grade = number(answer)
         assert grade.outcome == WRONG
         assert says in grade.says
+
+
+def test_fractions_are_numbers_alone_and_in_a_list():
+    assert Number(lambda: 0.5)(Fraction(1, 2)).outcome == RIGHT
+    assert Number(lambda: np.array([0.5, 1.0]))([Fraction(1, 2), 1]).outcome == RIGHT
+    assert Number(lambda: np.array([0.5, 1.0]))([Fraction(1, 2), None]).outcome == WRONG
 
 
 # properties, and what is judged by them

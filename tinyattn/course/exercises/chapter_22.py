@@ -198,7 +198,16 @@ def _holds_no_array_of_all_logits(answer: Any) -> Grade | None:
     )  # fmt: skip
 
 
+def _once_each(h: Any, E: Any, targets: Any, chunk: Any) -> Any:
+    """Subtracts by an index in which a target may stand twice: NumPy writes it once."""
+    loss, dh, dE = _chunked(h, E, targets, chunk)
+    np.add.at(dE, targets, h / len(h))
+    dE[targets] -= h / len(h)
+    return loss, dh, dE
+
+
 WRONG_CHUNKED = Changes(_chunked,
+    one_row_of_each_target=_once_each,
     mean_over_items=lambda h, E, targets, chunk: tuple(
         x * len(h) / len(E) for x in _chunked(h, E, targets, chunk)
     ),
@@ -340,7 +349,9 @@ EXERCISES = PROSE.exercises(
     # the speed-up of a step whose products take no time at all
     amdahl_limit=Number(lambda: STEP_MS / (STEP_MS - sum(PRODUCTS_MS)), tolerance=0.02),
     my_heads=Function(HEADS, tempting=WRONG_HEADS, last_test=_loops_over_no_heads),
-    my_softmax_in_place=Function(SOFTMAX, tempting=Changes(_in_place), last_test=_makes_no_second_array),
+    my_softmax_in_place=Function(
+        SOFTMAX, tempting=Changes(_in_place), last_test=_makes_no_second_array, in_place=True
+    ),
     my_chunked_loss=Function(CHUNKED, tempting=WRONG_CHUNKED, last_test=_holds_no_array_of_all_logits),
     repaired_benchmark=Function(BENCHMARK, tempting=Changes(_measured)),
     may_replace=Judge(may_replace, right=RIGHT_FORMS, wrong=WRONG_FORMS),

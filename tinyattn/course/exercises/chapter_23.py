@@ -69,7 +69,7 @@ def _by(passed: Any, table: Any) -> Any:
 def _of_one_query(times: Any, table: Any) -> Any:
     """Only the last but one query has the time of the item that follows it."""
     bias = _time_bias(times, table)
-    bias[-2] = _next_time(times, table)[-2]
+    bias[-2:-1] = _next_time(times, table)[-2:-1]            # none, where there is one item alone
     return bias
 
 
@@ -105,7 +105,7 @@ WRONG_BIASES = dict(
     # times in thousandths of the whole history's span, and in units of the median step from item to item
     whole_span=lambda times, table: _by(1000 * (times[:, None] - times) / max(times[-1] - times[0], 1), table),
     median_gap=lambda times, table: (
-        _by(60 * (times[:, None] - times) / max(float(np.median(np.diff(times))), 1e-9), table)
+        _by(60 * (times[:, None] - times) / max(float(np.median([*np.diff(times)] or [1.0])), 1e-9), table)
     ),
     from_the_mean=lambda times, table: _by(np.abs(times - times.mean())[None] + np.zeros((len(times), 1)), table),
     of_one_query=_of_one_query,

@@ -76,7 +76,8 @@ class Function:
     `tempting` are common wrong functions, each with a question and perhaps a diagnosis. `missing_steps` are functions
     of a wrong answer's results that make them right, also with question and diagnosis. `last_test` is called with an
     answer that has all properties; it returns a sentence or a `Grade` that says what is wrong, or nothing. With
-    `may_assert` the answer is a property that may assert, and return nothing, instead of returning True or False.
+    `may_assert` the answer is a property that may assert, and return nothing, instead of returning True or False. With
+    `in_place` the task asks for a function that overwrites its argument, and nothing is remarked about that.
     """
 
     spec: Any
@@ -89,6 +90,7 @@ class Function:
     last_test: Callable[[Callable[..., Any]], str | Grade | None] | None = None
     missing_steps: Listed = ()
     may_assert: bool = False
+    in_place: bool = False
 
     asks = "a function"
 
@@ -228,7 +230,8 @@ class _Tried:
         """A remark on a right answer, or ""."""
         if self.report.conventions:
             return f"This is another convention than the library's, and as good: {self.report.conventions[0]}."
-        remarks = [text for name, text in REMARKS.items() if name in self.tolerant.remarks]
+        asked_for = {"writes"} if self.grader.in_place else set()
+        remarks = [text for name, text in REMARKS.items() if name in self.tolerant.remarks - asked_for]
         remarks += [REMARKS["contract"].format(failure.message) for failure in self.report.failures]
         remarks += [REMARKS["empty"] for finding in self.report.findings if finding.message.startswith(NOT_OF_NOTHING)]
         return remarks[0] if remarks else ""

@@ -4,7 +4,7 @@ import functools
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
+from numbers import Rational
 from operator import itemgetter
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..exercise import RIGHT, WRONG, Grade
 from .calling import Listed, described
 
 TINY = 1e-9             # absolute tolerance for rounding errors
+ROUNDED = ", as it is rounded: all digits are asked for."
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,9 @@ class Number:
         expected = _once(self.compute)
         wanted = "a number" if expected.ndim == 0 else _counted(expected)
         try:
-            got = np.asarray(float(answer) if isinstance(answer, Fraction) else answer)
+            got = np.asarray(answer)
+            if got.dtype == object and all(isinstance(x, Rational) for x in got.flat):
+                got = got.astype(float)
         except ValueError:
             return Grade(WRONG, f"{reprlib.repr(answer)} has rows of different lengths, expected {wanted}")
         except Exception:  # a tensor that NumPy cannot read
@@ -61,7 +64,8 @@ class Number:
         if self.exactly and np.any(got != np.round(got)):
             says = f"{shown(got)} is not a whole number."
         elif expected.ndim == 0:
-            says = f"{shown(got)} is too {'large' if got > expected else 'small'}."
+            rounded = self.exactly and _rounded(float(got), float(expected))
+            says = f"{shown(got)} is too {'large' if got > expected else 'small'}{ROUNDED if rounded else '.'}"
         else:
             at = np.unravel_index(int(np.argmax(np.abs(got - expected))), expected.shape)
             says = f"right shape, wrong values: look again at entry {[int(i) for i in at]}."
@@ -75,6 +79,12 @@ class Number:
             return bool(np.array_equal(got, whole if np.allclose(expected, whole, rtol=0, atol=TINY) else expected))
         allowed = self.tolerance * float(np.max(np.abs(expected))) + TINY
         return bool(np.max(np.abs(got - expected)) <= allowed)
+
+
+def _rounded(got: float, expected: float) -> bool:
+    """Whether `got` is `expected` to fewer digits, and within one per cent of it."""
+    digits = range(1, len(f"{abs(expected):.0f}"))
+    return abs(got - expected) < 0.01 * abs(expected) and got in {round(expected, -n) for n in digits}
 
 
 def shown(x: np.ndarray) -> str:
