@@ -661,7 +661,7 @@ show_figure(
 # ### What must be kept
 #
 # With long texts that memory becomes the limit. Heads can share keys and values (*grouped queries*, as in LLaMA 3), look through a *window*, or make their keys and values again from one short vector $c$ a token
-# (*latent attention*, [DeepSeek-V2](https://arxiv.org/abs/2405.04434)). They need not even exist: $q \cdot (c\,W) = (q\,W^\top) \cdot c$ for a key $c\,W$, and $\sum_j p_j\,(c_j V) = (\sum_j p_j\,c_j)\,V$ for values. The
+# (*latent attention*, [DeepSeek-V2](https://arxiv.org/abs/2405.04434)). These need not even be made: $q \cdot (c\,W_k) = (q\,W_k^\top) \cdot c$ for a key $c\,W_k$, and $\sum_j p_j\,(c_j W_v) = (\sum_j p_j\,c_j)\,W_v$ for values $c_j W_v$. The
 # folded cell asks four mixers of the library what they keep.
 
 # %% tags=["hide-input"]
@@ -687,7 +687,7 @@ table("numbers kept, D = 64 | how | 1 token | 100 | 1,000", rows)
 
 # %% [markdown]
 # A window forgets. Kept beside it, the first few tokens (*sinks*, [Xiao et al. 2024](https://arxiv.org/abs/2309.17453)) keep a long text fluent; they do not bring back what is forgotten. Reading
-# *farther than trained* is another matter: RoPE's slow angles are scaled (`--rope-scaling yarn`), and as much is kept.
+# *farther than trained* is another matter: RoPE's slow angles are scaled (`--rope-scaling yarn`), and the cache is as large as before.
 
 # %% [markdown]
 # ## Look into it

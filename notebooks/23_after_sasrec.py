@@ -384,7 +384,7 @@ check("reads_no_later_time", reads_no_later_time)
 #
 # Each array has the results of every setting, seed and person. For each model, `valid` chooses the setting, by the mean over seeds and people. Of the test results of the chosen settings, return: `difference`, the mean of a less b;
 # `over_people`, the standard error of the mean of each person's difference, where each person's results are first averaged over seeds; `over_seeds`, $\sqrt{\text{var}_a / S_a + \text{var}_b / S_b}$, with
-# the variance of seeds' means. Variances have `ddof=1`.
+# $S$ the number of a model's seeds and var the variance of these seeds' means over people. Variances have `ddof=1`.
 
 
 # %%
@@ -447,8 +447,8 @@ table("what it brings | HR@3 | ± people | ± seeds", rows, digits=2)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Times raise HR@3 by a quarter of all people, and leaving out softmax loses as much again. Both are about nine times the larger error. (With two seeds a model, the error over seeds is itself rough.) All chose
-# the lower rate; half of it was better for none. Without times, or without softmax, a Markov chain is better.
+# With times HR@3 is higher by more than 0.25, and without softmax it is as low again as without times. Both differences are about nine times the larger error. (With two seeds a model, the error over seeds is itself rough.) All chose
+# the lower rate, and at half of that none is better. Without times, or without softmax, a Markov chain is better than the model.
 #
 # </details>
 #
@@ -521,9 +521,9 @@ show_figure(
 # | what is often said | what the cells above show |
 # |---|---|
 # | without softmax, attention knows how often something happened | the sum does; the norm after it takes that away |
-# | attention ignores noise | 20 clicks with score 0 take half of the weight; under SiLU 40 with $-1.3$ take more |
+# | attention ignores noise | beside a film with score 3, 20 clicks with score 0 take half of the weight; under SiLU 40 with $-1.3$ take more |
 # | a causal mask keeps the future out | not its times, if they are in the bias: whoever reads that of the next item is above the optimum |
-# | HSTU is better (or worse) than SASRec | it is several changes: of two, one raises HR@3 by a quarter of all people here; the other loses as much in 7 epochs, and much less in 35 |
+# | HSTU is better (or worse) than SASRec | it is several changes: of two, one raises HR@3 by more than 0.25 here; the other loses as much in 7 epochs, and much less in 35 |
 #
 # ## In five lines
 #

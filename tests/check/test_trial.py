@@ -90,6 +90,19 @@ def test_a_failing_case_is_shrunk_and_still_fails():
     assert found.counterexample == show_case({"x": kept})
 
 
+def test_no_source_is_read_for_constants_so_that_nothing_is_written_beside_a_notebook(monkeypatch):
+    from hypothesis.internal.conjecture import providers
+
+    def reads():
+        raise AssertionError("hypothesis reads the source of local modules, and writes what it finds into .hypothesis")
+
+    monkeypatch.setattr(providers, "_get_local_constants", reads)
+    trial = tried(lambda op, x: close(x, 0 * x, 1e-9, "x"))
+    assert trial.failed
+    assert trial.tries > 50                                     # hypothesis has drawn cases, too
+    assert providers._get_local_constants is reads              # for others it is as it was
+
+
 def test_when_time_is_out_a_failure_keeps_its_case():
     calls = []
 

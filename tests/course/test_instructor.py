@@ -21,7 +21,7 @@ def test_every_exercise_has_a_note_below_its_check(number, tmp_path):
         at = next(i for i, cell in enumerate(cells) if cell.startswith(f'check("{exercise.name}"'))
         note = cells[at + 1]
         assert note.startswith(f"**For the instructor: `{exercise.name}`** ({exercise.sort}, ")
-        assert f"{exercise.difficulty} points" in note
+        assert f"; {exercise.difficulty} point{'s' * (exercise.difficulty > 1)} if right)" in note
         assert "\n\nRight is " in note
         assert all(hint in note for hint in exercise.hints)
         assert note.endswith(exercise.why)

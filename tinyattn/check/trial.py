@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,11 +172,33 @@ def _search(trial: "Trial", like: Failure, cases: Any, examples: int, seed: int)
         report_multiple_bugs=False, suppress_health_check=list(HealthCheck), verbosity=hypothesis.Verbosity.quiet,
     )(hypothesis.seed(seed)(hypothesis.given(cases)(tried)))  # fmt: skip
     try:
-        holds()
+        with _reading_no_constants():
+            holds()
     except Violation:
         trial.failed = True
     except hypothesis.errors.HypothesisException:  # the same call fails only sometimes
         trial.failed = trial.flaky = True
+
+
+@contextlib.contextmanager
+def _reading_no_constants() -> Iterator[None]:
+    """Let hypothesis read no constants from the source of local modules. It would draw them; cases do not need them.
+
+    Where the package is installed from a checkout this saves a second or two, and a folder `.hypothesis` in the
+    working directory. Which cases are drawn no longer depends on the modules that a notebook has imported.
+    """
+    from hypothesis.internal.conjecture import providers
+
+    name = "_get_local_constants"
+    read, none_read = getattr(providers, name, None), getattr(providers, "_local_constants", None)
+    if read is None or none_read is None:  # a version that names them otherwise
+        yield
+        return
+    setattr(providers, name, lambda: none_read)
+    try:
+        yield
+    finally:
+        setattr(providers, name, read)
 
 
 class Trial:

@@ -19,7 +19,8 @@ def notes(chapter: Chapter) -> dict[str, str]:
 
 
 def _parts(exercise: Exercise, mistakes: dict[str, list[Any]]) -> Iterator[str]:
-    yield f"**For the instructor: `{exercise.name}`** ({exercise.label}; {exercise.difficulty} points if right)"
+    points = f"{exercise.difficulty} point{'s' * (exercise.difficulty > 1)}"
+    yield f"**For the instructor: `{exercise.name}`** ({exercise.label}; {points} if right)"
     yield f"Right is {_right(exercise.grader)}."
     if mistakes:
         yield "Common mistakes, each with a question to ask and then a diagnosis to give:"
