@@ -378,5 +378,5 @@ def test_the_commands_run_and_run_again(tmp_path, capsys, monkeypatch):
 
 def test_a_run_without_metrics_is_a_line_of_the_table_too():
     done = Collected({"seed": 0}, {("full", "ndcg@10"): 0.5})
-    rows = collect._csv({"a": done, "b": Collected({"seed": 1}, None, "out of memory")})
+    rows = collect._csv({"a": done, "b": Collected({"seed": 1}, {}, "out of memory")})
     assert rows == [["run", "seed", "full ndcg@10"], ["a", 0, 0.5], ["b", 1, ""]]

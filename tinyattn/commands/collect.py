@@ -23,10 +23,10 @@ SEED = "seed"                    # runs that differ only in this option share a 
 
 
 class Collected(NamedTuple):
-    """A run: its options that vary; its metrics, {(part, metric): value}, or None; and why it failed."""
+    """A run: its options that vary; its metrics, {(part, metric): value}, none if unfinished; and why it failed."""
 
     options: dict[str, Any]
-    metrics: dict[tuple[str, str], float] | None
+    metrics: dict[tuple[str, str], float]
     why: str = ""
     valid: tuple[str, float] | None = None           # the metric on the validation part, and its value
 
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     first: dict[str, tuple[str, Path]] = {}
     runs = {name: _run(folder, name, point, varied, first) for name, point in points.items()}
     refuse_another_page(folder / "README.md", OURS, "what `tinyattn collect` wrote", "move it")
-    done = {name: run for name, run in runs.items() if run.metrics is not None}
+    done = {name: run for name, run in runs.items() if run.metrics}
     failed = {name: run.why for name, run in runs.items() if run.why}
     waiting = len(runs) - len(done) - len(failed)
     text = [f"{len(runs)} runs: {len(done)}{OURS}{len(failed)} failed, {waiting} are to come", ""]
@@ -80,7 +80,7 @@ def _run(
         try:
             each = [_measured(run, config_of(point), bool(count), first) for run in runs]
         except (FileError, ValueError) as error:             # the table is made without this run
-            return Collected(options, None, str(error))
+            return Collected(options, {}, str(error))
         by_part = {key: statistics.mean(metrics[key] for metrics, _ in each) for key in each[0][0]}
         valid = [valid for _, valid in each if valid is not None]
         mean = (valid[0][0], statistics.mean(value for _, value in valid)) if len(valid) == len(runs) else None
@@ -91,7 +91,7 @@ def _run(
     except (OSError, DataError):
         lines = []
     ended = lines and (lines[-1].startswith("tinyattn") or "Error" in lines[-1])        # not a warning
-    return Collected(options, None, lines[-1] if ended else "")
+    return Collected(options, {}, lines[-1] if ended else "")
 
 
 def _measured(
@@ -109,7 +109,7 @@ def _measured(
 
 
 def _columns(runs: list[Collected]) -> list[tuple[str, str]]:
-    return list(dict.fromkeys(column for run in runs for column in run.metrics or {}))
+    return list(dict.fromkeys(column for run in runs for column in run.metrics))
 
 
 def _groups(runs: list[Collected]) -> dict[str, list[Collected]]:
@@ -138,7 +138,7 @@ def _table(runs: list[Collected]) -> list[str]:
         order = sorted(groups, key=lambda x: statistics.mean(by_validation[x]), reverse=True)
     for shared in order:
         cells = [] if chosen_by is None else [cell(by_validation[shared])]
-        cells += [cell([run.metrics[c] for run in groups[shared] if run.metrics and c in run.metrics]) for c in columns]
+        cells += [cell([run.metrics[c] for run in groups[shared] if c in run.metrics]) for c in columns]
         shown = shared.replace("|", r"\|")                     # a path may contain |, which would end the cell
         lines.append(f"| {shown} | {len(groups[shared])} | {' | '.join(cells)} |")
     return lines
@@ -151,7 +151,7 @@ def _chosen_by(runs: list[Collected]) -> str | None:
 
 
 def _mean(runs: list[Collected], column: tuple[str, str]) -> float:
-    return statistics.mean([run.metrics[column] for run in runs if run.metrics and column in run.metrics] or [0.0])
+    return statistics.mean([run.metrics[column] for run in runs if column in run.metrics] or [0.0])
 
 
 def _csv(runs: dict[str, Collected]) -> list[list[Any]]:
@@ -161,6 +161,6 @@ def _csv(runs: dict[str, Collected]) -> list[list[Any]]:
     chosen_by = _chosen_by(list(runs.values()))
     validated = [] if chosen_by is None else [f"validation {chosen_by}"]
     rows = [[name, *run.options.values(), *([run.valid[1]] if chosen_by and run.valid else []),
-             *((run.metrics or {}).get(column, "") for column in columns)]
+             *(run.metrics.get(column, "") for column in columns)]
             for name, run in runs.items()]  # fmt: skip
     return [["run", *options, *validated, *(f"{part} {metric}" for part, metric in columns)], *rows]

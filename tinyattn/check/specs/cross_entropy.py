@@ -144,11 +144,6 @@ CROSS_ENTROPY = cross_entropy.spec(
 smoothed_cross_entropy = SpecBuilder("smoothed_cross_entropy")
 
 
-def smoothed_cross_entropy_special_cases() -> list[dict[str, Any]]:
-    pairs = zip(cross_entropy_special_cases(), (0.1, 0.2, 0.5, 0.1, 0.3, 0.9, 0.1), strict=True)
-    return [case | {"smoothing": smoothing} for case, smoothing in pairs]
-
-
 smoothed_cross_entropy.law("no_smoothing", "rounding", "without smoothing it is cross-entropy",
         lambda op, c: (
             op(**c(smoothing=0.0)), oracles.cross_entropy(**c.without("smoothing")), tolerance_of(c.logits), "the loss",
@@ -189,7 +184,10 @@ SMOOTHED_CROSS_ENTROPY = smoothed_cross_entropy.spec(
     "logits of any finite size",
     case=lambda draw: cross_entropy_case(draw) | {"smoothing": draw.choose((0.1, 0.5, 0.0, 1.0))}, outputs=("loss",),
     wrt=("logits",),
-    scale=lambda case: 4 * largest(case["logits"]), special_cases=smoothed_cross_entropy_special_cases,
+    scale=lambda case: 4 * largest(case["logits"]), special_cases=lambda: [
+        case | {"smoothing": smoothing}
+        for case, smoothing in zip(cross_entropy_special_cases(), (0.1, 0.2, 0.5, 0.1, 0.3, 0.9, 0.1), strict=True)
+    ],
     choices=("smoothing",),
 )
 

@@ -22,6 +22,7 @@ from ..tables import RATED, ROWS, Evaluation, metric_rows, print_means, print_ta
 from .measure import Measure, Splits, draw_training, open_kind, refuse_ranking
 
 SPLITS_OF_RATINGS: Splits = {name: partial(split_ratings, by=name) for name in RATING_SPLITS}
+_USUAL = {"test_targets": "first", "repeats": "drop"}        # what is ranked, unless options or a run say otherwise
 
 
 class OfInteractions(Measure):
@@ -173,9 +174,8 @@ class Ranking(OfInteractions):
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         kept = {name: getattr(options, name) for name in ("protocols", "baselines", "split")}
-        more = {name: getattr(options, name) for name in ("negatives", "test_targets", "repeats")}
-        usual = {"negatives": None, "test_targets": "first", "repeats": "drop"}
-        more = {name: value for name, value in more.items() if value not in (None, usual[name])}
+        more = {name: getattr(options, name) for name in ("negatives", *_USUAL)}
+        more = {name: value for name, value in more.items() if value not in (None, _USUAL.get(name))}
         if options.item_vectors is not None:    # the digest shows a changed file
             beside = "" if options.id_embeddings else ", no id embeddings"
             more["item_vectors"] = f"{Path(options.item_vectors).resolve()} (read: {options.vectors.digest()}{beside})"
@@ -210,8 +210,7 @@ def as_requested(split: Any, options: argparse.Namespace, measured: dict[str, An
     """The split with the targets and candidates of the command line, or else with those of the run."""
     if not isinstance(split, Split):
         return split
-    usual = {"test_targets": "first", "repeats": "drop"}
-    return split.measured(*(getattr(options, name, None) or measured.get(name, usual[name]) for name in usual))
+    return split.measured(*(getattr(options, name, None) or measured.get(name, usual) for name, usual in _USUAL.items()))
 
 
 def start_of(options: argparse.Namespace) -> NeuralRecommender:

@@ -157,7 +157,7 @@ def _chunked(h: Any, E: Any, targets: Any, chunk: Any) -> Any:
     return float((L - right).sum()) / n, dh, dE
 
 
-def _whole_loss(h: Any, E: Any, targets: Any, chunk: Any = None, shift: Any = _row_max) -> Any:
+def _whole_loss(h: Any, E: Any, targets: Any, shift: Any = _row_max) -> Any:
     """With an array of all logits."""
     n, s = len(h), h @ E.T
     e = np.exp(s - shift(s))

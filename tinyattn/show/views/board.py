@@ -135,9 +135,9 @@ def board(
     }  # fmt: skip
 
 
-def _quotients(loss: Callable[..., float], at: dict[str, np.ndarray], name: str, h: float = 1e-5) -> np.ndarray:
+def _quotients(loss: Callable[..., float], at: dict[str, np.ndarray], name: str) -> np.ndarray:
     """The difference quotients of the loss by every entry of one array."""
-    quotients = np.zeros_like(at[name])
+    quotients, h = np.zeros_like(at[name]), 1e-5
     for i in np.ndindex(quotients.shape):
         step = np.zeros_like(quotients)
         step[i] = h
