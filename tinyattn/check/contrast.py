@@ -76,7 +76,7 @@ def _near(x: Any, y: Any) -> bool:
 _RESEMBLANCES: tuple[tuple[str, Callable[[Any, Any], bool]], ...] = (
     ("Yours has the opposite sign.", lambda x, y: _near(x, -y)),
     ("In each case yours is the right result times one number: which factor is wrong?",
-     lambda x, y: np.count_nonzero(y) > 1 and _near(x, y * (np.sum(x * y) / np.sum(y * y)))),
+     lambda x, y: bool(np.count_nonzero(y) > 1) and _near(x, y * (np.sum(x * y) / np.sum(y * y)))),
     ("In each case yours is the right result plus one number: which term is wrong?",
      lambda x, y: _near(x - y, np.mean(x - y))),
     ("Yours has the right numbers in other places: in which order are they written, and along which axis?",

@@ -210,7 +210,8 @@ def as_requested(split: Any, options: argparse.Namespace, measured: dict[str, An
     """The split with the targets and candidates of the command line, or else with those of the run."""
     if not isinstance(split, Split):
         return split
-    return split.measured(*(getattr(options, name, None) or measured.get(name, usual) for name, usual in _USUAL.items()))
+    chosen = (getattr(options, name, None) or measured.get(name, usual) for name, usual in _USUAL.items())
+    return split.measured(*chosen)
 
 
 def start_of(options: argparse.Namespace) -> NeuralRecommender:
