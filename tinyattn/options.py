@@ -35,6 +35,7 @@ class Option:
     group: str = "model"                         # its heading in --help
     identity: bool = True                        # does it affect the learned parameters?
     items: bool = False                          # is it a number of items of a history? Larger ones take all items
+    parts: frozenset[tuple[str, str]] = frozenset()      # choices such as ("loss", "gbce"), of which it needs one
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:
@@ -164,7 +165,8 @@ def part_options(**tables: Mapping[str, Any]) -> Any:
                     f"{text} ({by} {' or '.join(names)}; default: {as_text(default)})"
                     for (text, by, default), names in variants.items()
                 )
-                field = option(None, **{**vars(declared.option), "help": help})
+                needs = frozenset((by, name) for (_, by, _), names in variants.items() for name in names)
+                field = option(None, **{**vars(declared.option), "help": help, "parts": needs})
                 fields[declared.name] = (declared.name, declared.type | None, field)
     return dataclasses.make_dataclass("PartOptions", list(fields.values()), kw_only=True)
 

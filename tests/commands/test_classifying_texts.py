@@ -66,4 +66,7 @@ def test_what_cannot_be_is_refused_before_training(finished, data, tmp_path, cap
     refuses(capsys, ["classify", finished, data / "labelled.tsv"], "character 'y' of the text is unknown")
     (tmp_path / "gap.txt").write_text("abc\n\nbad\n")
     refuses(capsys, ["classify", finished, tmp_path / "gap.txt"], "gap.txt: line 2 is blank, expected a text a line")
+    (tmp_path / "other.tsv").write_text("yes\tabc\nmaybe\tbad\n")
+    unknown = "text 2 (in a file: line 2), 'bad', has the label 'maybe', expected one of no, yes"
+    refuses(capsys, ["evaluate", finished, tmp_path / "other.tsv"], unknown)
     assert not (tmp_path / "x").exists()

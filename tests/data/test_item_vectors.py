@@ -48,6 +48,7 @@ BAD = [
     ({"vectors": NAN}, r"the vector of item 20 has NaN or infinity"),
     ({"vectors": X.astype(int)}, r"vectors are \(4, 2\) int64, expected floats \(items, width\)"),
     ({"vectors": X[0]}, r"has 2 rows|vectors are \(2,\) float64"),
+    ({"vectors": np.float64(3)}, r"vectors are \(\) float64, expected floats"),
     ({"vectors": X[:, :0]}, r"vectors are \(4, 0\) float64"),
     ({"ids": np.array([10, 10]), "vectors": X[:2]}, r"item 10 has several vectors"),
     ({"ids": np.array([10]), "vectors": X[:2]}, r"ids are \(1,\) int64, expected \(2,\) integers or texts"),
@@ -82,3 +83,25 @@ def test_a_file_that_is_missing_or_damaged(content, tmp_path):
 def test_vectors_of_other_items_are_refused():
     with pytest.raises(ValueError, match=r"none of the 4 items: its ids are like 1, those of the data like 10"):
         ItemVectors(np.arange(1, 5), X).joined(DATA)
+
+
+def test_lists_become_arrays_and_unsigned_ids_stay_integers():
+    """Beyond 2^53, unsigned integers beside signed ones would meet as floats."""
+    far = Interactions.of([[2**60, 2**60 + 1, 2**60 + 2]])
+    vectors = ItemVectors(np.array([2**60 + 1, 2**60 + 9], np.uint64), X[:2])
+    assert vectors.numbers(far.items).tolist() == [2, 0]
+    assert vectors.joined(far).items.ids.tolist() == [2**60, 2**60 + 1, 2**60 + 2, 2**60 + 9]
+    assert ItemVectors([10, 20], [[1.0, 2.0], [3.0, 4.0]]).missing(DATA.items).tolist() == [30, 40]
+    with pytest.raises(ValueError, match=r"item vectors: id 9223372036854775809 is not below 2\^63"):
+        ItemVectors(np.array([10, 2**63 + 1], np.uint64), X[:2])
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-320, 1e200])
+def test_vectors_that_would_all_become_zero_are_refused(scale):
+    with pytest.raises(ValueError, match=r"the largest number is .*, expected between 1e-100 and 1e100"):
+        ItemVectors(DATA.items.ids, (1 + X) * scale)
+
+
+def test_two_ids_of_one_item():
+    with pytest.raises(ValueError, match=r"ids \['10', ' 10'\] are one item of the data, expected one vector"):
+        ItemVectors(np.array(["10", "20", " 10"]), X[:3]).joined(DATA)

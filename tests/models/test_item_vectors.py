@@ -137,6 +137,8 @@ def test_what_does_not_go_with_vectors_is_refused():
         SASRec(tied=False, **SMALL).fit(split, item_vectors=ALL)
     with pytest.raises(ValueError, match=r"item_vectors is of type ndarray, expected ItemVectors\(ids, vectors\)"):
         SASRec(**SMALL).fit(split, item_vectors=ALL.vectors)
+    with pytest.raises(ValueError, match=r"id_embeddings is False without item_vectors: nothing would tell items"):
+        SASRec(**SMALL).fit(split, id_embeddings=False)
     with pytest.raises(ValueError, match=r"expected model sasrec, tied, not gru4rec"):
         GRU4Rec(**SMALL).fit(split, item_vectors=ALL)
     some = r"item vectors has no vector of 4 of 16 items of training, such as .*: expected all, or id embeddings beside"
@@ -165,6 +167,9 @@ def test_the_command_trains_resumes_and_recommends_new_items(tmp_path, capsys):
     assert {96, 97, 98, 99} <= listed
     assert main(["evaluate", str(out)]) == 0
     capsys.readouterr()
+    plain = tmp_path / "plain"
+    assert main([*train[:-1], str(plain)]) == 0
+    refuses(capsys, ["compare", out, plain], f"{plain} has other items than {out}, of --item-vectors: they cannot")
     for flags, message in (
         (["--item-vectors", str(tmp_path / "w.npz")], "was made with --item-vectors "),
         (["--item-vectors", str(tmp_path / "none.npy")], "none.npy cannot be read: No such file"),

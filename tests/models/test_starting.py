@@ -7,7 +7,7 @@ import pytest
 
 from tinyattn.data import Interactions, SeriesWorld, leave_one_out
 from tinyattn.evaluation import full_ranking
-from tinyattn.files import FileError, read_arrays, write_arrays
+from tinyattn.files import FileError, read_arrays, write_arrays, write_json
 from tinyattn.models import MODELS, GRU4Rec, NeuralRecommender, RunFolder, SASRec
 from tinyattn.models.starting import carry_over, known_ids, lost_moments
 from tinyattn.training import Moments
@@ -135,7 +135,8 @@ def test_damaged_moments_are_refused_by_name(tmp_path):
     run = RunFolder(tmp_path)
     model = SASRec(**SMALL, maxlen=6).fit(GROWN, progress=False)
     run.write_results(model, {})
-    (tmp_path / "config.json").write_text('{"parameters": {}, "data": {}}')
+    config = {"model": "sasrec", "parameters": model.identity(), "data": {}}
+    write_json(tmp_path / "config.json", config)
     assert run.open_to_continue(SASRec).moments is not None
     _, arrays = read_arrays(run.moments, "moments")
     arrays = dict(arrays.items())

@@ -10,11 +10,11 @@ import pytest
 
 from tests.models.worlds import uneven
 from tinyattn import cli
-from tinyattn.data import Interactions, Sampler, TimedHistory, by_time, leave_one_out, pad
+from tinyattn.data import Interactions, Sampler, TimedHistory, as_times, by_time, leave_one_out, pad
 from tinyattn.evaluation.beyond import best_items
 from tinyattn.export import onnx_graph
 from tinyattn.files import FileError
-from tinyattn.models import SASRec, SASRecNetwork, explain
+from tinyattn.models import RunFolder, SASRec, SASRecNetwork, explain
 from tinyattn.random import Stream, generator
 from tinyattn.show.views import visualise
 from tinyattn.tree import flatten, tree_map
@@ -160,6 +160,38 @@ def test_a_unit_that_shows_is_taken_off():
     assert by_time(DATA, 0.8).train.times is not None
 
 
+MS = 1_600_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("times", "says"),
+    [
+        ([0, MS], "time 1600000000000 is a date in seconds / 1000, and 0 is none: expected one unit; --since and"),
+        ([MS, 1000 * MS], "time 1600000000000 is a date in seconds / 1000, and 1600000000000000 is none"),
+        ([-1e308, 1e308], r"time -1e\+308 is beyond 2\^63 and no time"),
+        (5, "times is 5, expected a list"),
+        ({2, 1}, "times is {1, 2}, expected a list"),
+        ([[1, 2], [3, 4]], r"times are \[\[1, 2\], \[3, 4\]\], expected one for each item of one sequence"),
+    ],
+)
+def test_times_of_several_units_and_other_things_are_refused(model, times, says):
+    """Of the first two, a part alone would have a unit, and be divided by it."""
+    with pytest.raises(ValueError, match=says):
+        model.recommend([3, 5], k=2, times=times)
+    if np.ndim(times) == 1:
+        with pytest.raises(ValueError, match=says):
+            _ = Interactions.from_columns(*np.array([[1, 1], [3, 5]]), np.array(times)).seconds
+
+
+def test_dates_of_any_resolution_are_the_same_times(model):
+    days = np.array(["2020-01-01", "2020-01-03"], "M8[D]")
+    ways = days.astype(str), days, days.astype("M8[ns]")
+    by_text, *others = (model.recommend([3, 5], 2, times=when)[1] for when in ways)
+    assert all(np.array_equal(by_text, other) for other in others)
+    old = np.array(["1970-01-01", "1970-01-03"], "M8[ns]")               # no unit shows in the numbers
+    assert as_times(old).tolist() == as_times(old - old[0]).tolist() == [0, 2 * 86_400]
+
+
 def test_the_commands_pass_times_on(tmp_path, capsys):
     path, run = tmp_path / "data.csv", tmp_path / "run"
     rows = zip(DATA.users.ids[DATA.owner], DATA.items.decode(DATA.flat), DATA.times, strict=True)
@@ -180,6 +212,17 @@ def test_the_commands_pass_times_on(tmp_path, capsys):
     assert cli.main([*compare, "--items", "3,5"])
     assert "--items has none: name a --user of data with times" in capsys.readouterr().err
     assert (run / "figures" / "attention.png").exists()
+    places = tmp_path / "places"                                     # a flag that replaces a part drops its options
+    how = [*small[:6], "--workers", "1", "--position", "none", "--loss", "bce"]
+    assert not cli.main(["train", str(path), "--preset", "hstu-ml1m", *how, "--out", str(places)])
+    assert not {"buckets", "n_negatives"} & RunFolder(places).config()["parameters"].keys()
+    beside = ["show", str(places), "--html", str(tmp_path / "two.html"), "--against", str(run)]
+    assert not cli.main([*beside, "--user", "5"])
+    capsys.readouterr()
+    assert cli.main([*beside, "--items", "3,5"])
+    assert f"{run} reads the times of a history's items (position timed), and --items" in capsys.readouterr().err
+    assert cli.main(["train", str(path), "--start", str(run), "--position", "t5", "--out", str(tmp_path / "started")])
+    assert "position is t5, expected timed, as in the model that this one starts from" in capsys.readouterr().err
     for command, *how in (["explain"], ["show"], ["show", "--html", str(tmp_path / "page.html")]):
         assert not cli.main([command, str(run), "--user", "5", *how])
     lists = []

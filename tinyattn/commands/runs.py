@@ -61,6 +61,8 @@ def open_runs(options: argparse.Namespace) -> tuple[list[Any], Any, Interactions
             raise ValueError(f"{folder} has another --split than {folders[0]}: their metrics cannot be compared")
         if config["data"].get("fingerprint") != fingerprint:
             raise ValueError(f"{folder} was trained on other data than {folders[0]}: their metrics cannot be compared")
+        if not np.array_equal(model.items.ids, first.items.ids):
+            raise ValueError(f"{folder} has other items than {folders[0]}, of --item-vectors: they cannot be compared")
     return [model for model, _ in opened], source, data, split_of(folders[0], first, data, options)
 
 
@@ -95,9 +97,9 @@ def training_data_of(folder: str, model: Any, config: dict[str, Any]) -> tuple[A
     return source, data, truth
 
 
-def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, Any, Any]:
+def history_of(options: argparse.Namespace, other: Any = None) -> tuple[list[Any], list[Any] | None, Any, Any]:
     """-> the history of --items or --user, as ids; [user], or None if the model does not know the user; the model; the
-    times of the history, or None.
+    times of the history, or None where neither this model nor the one of --against, `other`, reads times.
     """
     if options.items is not None:
         if options.data:
@@ -105,11 +107,13 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
         _refuse_reading_nothing(options)
         model, _ = open_kind(options.run_folder, Recommender, options.device)
         refuse_no_times(options.run_folder, model)
+        if other is not None:
+            refuse_no_times(options.against, other)
         return listed(options.items), None, model, None
     model, _, data, _ = open_run(options)
     row = int(data.users.numbers([options.user])[0]) - 1
     known = model.users.numbers_or_zero(data.users.ids[row : row + 1])[0]
-    times = data.timed(row).seconds if model.reads_times else None
+    times = data.timed(row).seconds if model.reads_times or (other is not None and other.reads_times) else None
     return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model, times
 
 

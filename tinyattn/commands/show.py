@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..models import Decoder, Encoder, NeuralRecommender, NextItemNetwork, RunFolder
+from ..models import Decoder, Encoder, NeuralRecommender, NextItemNetwork, Recommender, RunFolder
 from .arguments import add_data, add_history, add_names, add_run, reading_flags
 from .measures import open_kind
 from .runs import history_of, names_of, refuse_no_gif, refuse_no_picture, refuse_unwritable
@@ -91,12 +91,15 @@ def _page(options: argparse.Namespace) -> Any:
     if options.run_folder is None:
         raise ValueError("say which run, or give --text TEXT")
     titles = [Path(folder).name for folder in (options.run_folder, options.against) if folder is not None]
+    kind = Recommender if options.prompt is None else (Decoder, Encoder)
+    other = None if options.against is None else open_kind(options.against, kind, options.device)[0]
     if options.prompt is not None:
         sequence, names, times = options.prompt, None, None
-        model, _ = open_kind(options.run_folder, (Decoder, Encoder), options.device)
+        model, _ = open_kind(options.run_folder, kind, options.device)
     else:
-        sequence, _, model, times = history_of(options)
+        sequence, _, model, times = history_of(options, other)
         names = names_of(options, model).label
-    other = None if options.against is None else open_kind(options.against, type(model), options.device)[0]
+    if other is not None and not isinstance(other, type(model)):
+        raise ValueError(f"{options.against} is of model {other.name}, expected {model.name}, as {options.run_folder}")
     how: dict[str, Any] = {"names": names, "titles": titles, "padding": options.padding or 0, "times": times}
     return visualise(model, sequence, against=other, **how)

@@ -107,7 +107,11 @@ def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
         options.workers = getattr(options, "workers", 1)     # breakpoints do not stop worker processes
     chosen = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
     measure = MEASURES[cls.table]
-    model = cls(**measure.known_options(options) | chosen)
+    both = measure.known_options(options) | chosen
+    for name, needs in ((o.name, o.option.parts) for o in options_of(cls)):       # of a part that a flag replaces
+        if name not in chosen and any(by in chosen for by, _ in needs) and not needs & both.items():
+            both.pop(name, None)
+    model = cls(**both)
     measure.fill_options(options, options.model)
     return model, measure
 

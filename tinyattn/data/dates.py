@@ -9,6 +9,7 @@ _BY_DAY_OR_MONTH = re.compile(
     rb"(\d\d?)([./-])(\d\d?)\2(\d{4})(?:[ T](\d\d?):(\d\d)(?::(\d\d))?(?: ?([AaPp])[Mm])?)?"
 )
 _EARLIEST, _LATEST = 631_152_000, 2_051_222_400      # 1990 and 2035 in seconds since 1970
+_UNITS = (1.0, 1e3, 1e6, 1e9)                         # how many a second has
 _SAMPLE = 20                                        # values that decide whether a column looks like times
 
 
@@ -135,5 +136,9 @@ def look_like_times(values: list[str]) -> bool:
 
 def unit_of(numbers: np.ndarray) -> float | None:
     """How many units a second has, 1, 1e3, 1e6 or 1e9, if all numbers are times from 1990 to 2035; else None."""
-    units = (1.0, 1e3, 1e6, 1e9)
-    return next((u for u in units if np.all((_EARLIEST * u <= numbers) & (numbers < _LATEST * u))), None)
+    return next((u for u in _UNITS if np.all((_EARLIEST * u <= numbers) & (numbers < _LATEST * u))), None)
+
+
+def unit_of_each(numbers: np.ndarray) -> np.ndarray:
+    """`unit_of` each number alone, and 0 for None. Shapes: (n,) -> (n,)."""
+    return np.sum([u * ((_EARLIEST * u <= numbers) & (numbers < _LATEST * u)) for u in _UNITS], axis=0)

@@ -400,7 +400,7 @@ def _refuse_masked(values: Any) -> None:
 
 
 def as_times(column: np.ndarray) -> np.ndarray:
-    """A column of numbers or dates as int64 or float64. Raises ValueError, naming the row, for anything else."""
+    """Numbers, dates or durations (in seconds, or a unit of `unit_of`) as int64 or float64; else a ValueError."""
     values = column.tolist() if column.dtype.kind in "OSU" else []
     if column.dtype.kind == "S":
         values = column.astype(str).tolist()
@@ -419,13 +419,14 @@ def as_times(column: np.ndarray) -> np.ndarray:
     if column.dtype.kind == "M":
         if np.any(np.isnat(column)):
             raise ValueError(f"time NaT in row {int(np.argmax(np.isnat(column)))} is not a time")
-        return seconds(column.astype(np.int64)) if dates else column.astype(np.int64)
+        known = not dates and unit_of(column.astype(np.int64))
+        return column.astype(np.int64) if known else seconds(column.astype("M8[us]").astype(np.int64))
     if column.dtype.kind in "iu":
         return signed(column, "time").astype(np.int64)
     if column.dtype.kind not in "OUSfm":
         raise ValueError(f"times are {column.dtype}, expected numbers or dates")
     try:
-        numbers = column.astype(np.float64)
+        numbers = column / np.timedelta64(1, "s") if column.dtype.kind == "m" else column.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         row = next((row for row, v in enumerate(values) if not isinstance(v, Real)), 0)
         raise ValueError(f"time {shortened(str(values[row]))!r} in row {row} is no number, not all are dates") from None

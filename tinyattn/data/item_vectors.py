@@ -9,33 +9,37 @@ from typing import Self
 
 import numpy as np
 
-from ..terminal import quoted
+from ..terminal import quoted, shortened
+from .distinct import signed
 from .interactions import Interactions
 from .vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
 class ItemVectors:
-    """Vectors (n, W) of items, by ids (n,). Raises ValueError for shapes, dtypes, NaN and an id that occurs twice."""
+    """Vectors (n, W) of items, by ids (n,). ValueError for shapes, dtypes, NaN, all 0, and ids that occur twice."""
 
     ids: np.ndarray
     vectors: np.ndarray
     name: str = "item vectors"           # in messages: the file
 
     def __post_init__(self) -> None:
-        ids, vectors = self.ids, self.vectors
+        ids, vectors = (np.asarray(part) for part in (self.ids, self.vectors))
         if vectors.ndim != 2 or not vectors.size or vectors.dtype.kind != "f":
             what = f"{vectors.shape} {vectors.dtype}"
             raise ValueError(f"{self.name}: vectors are {what}, expected floats (items, width)")
         if ids.shape != vectors.shape[:1] or ids.dtype.kind not in "iuU":
             many = f"({len(vectors)},) integers or texts"
             raise ValueError(f"{self.name}: ids are {ids.shape} {ids.dtype}, expected {many}, one for each vector")
+        self.__dict__.update(ids=(ids := signed(ids, f"{self.name}: id")), vectors=vectors)
         finite = np.all(np.isfinite(vectors), axis=1)
         if not np.all(finite):
             raise ValueError(f"{self.name}: the vector of item {quoted(ids[np.argmin(finite)])} has NaN or infinity")
         values, counts = np.unique(ids, return_counts=True)
         if np.any(counts > 1):
             raise ValueError(f"{self.name}: item {quoted(values[np.argmax(counts > 1)])} has several vectors")
+        if not 1e-100 < (largest := float(np.max(np.abs(vectors)))) < 1e100:     # squares are neither 0 nor inf
+            raise ValueError(f"{self.name}: the largest number is {largest}, expected between 1e-100 and 1e100")
 
     @classmethod
     def read(cls, path: str | Path, items: Vocabulary) -> Self:
@@ -54,18 +58,23 @@ class ItemVectors:
             raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile, MemoryError) as error:
             pickled = "Object arrays" in str(error)                      # of pandas' texts, for example
-            of = " or an array has dtype object: make ids integers or texts, as by ids.astype(str)" * pickled
+            of = " (an array has dtype object: make ids integers or texts, as by ids.astype(str))" * pickled
             raise ValueError(f"{path} is no .npy or .npz file of numbers, as numpy.savez writes it{of}") from None
         if "vectors" not in arrays or (path.suffix == ".npz" and "ids" not in arrays):
-            raise ValueError(f"{path} has {', '.join(arrays) or 'no arrays'}, expected ids and vectors")
-        if "ids" not in arrays and len(arrays["vectors"]) != len(items):
+            raise ValueError(f"{path} has {shortened(', '.join(arrays)) or 'no arrays'}, expected ids and vectors")
+        if "ids" not in arrays and arrays["vectors"].ndim and len(arrays["vectors"]) != len(items):
             rows = f"{len(arrays['vectors']):,} rows, and the data {len(items):,} items"
             raise ValueError(f"{path} has {rows}: expected a row for each, or a .npz file with ids and vectors")
         return cls(arrays.get("ids", items.ids), arrays["vectors"], str(path))
 
     def numbers(self, items: Vocabulary) -> np.ndarray:
-        """(n,): the number of each item in `items`, 0 where it has none."""
-        return items.numbers_or_zero(self.ids)
+        """(n,): the number of each item in `items`, 0 where it has none. Raises ValueError for two ids of one item."""
+        numbers = items.numbers_or_zero(self.ids)
+        again = np.bincount(numbers, minlength=2)[1:] > 1
+        if np.any(again):                                        # such as "7" and " 7", where the data's are integers
+            same = self.ids[numbers == 1 + np.argmax(again)].tolist()
+            raise ValueError(f"{self.name}: ids {same} are one item of the data, expected one vector")
+        return numbers
 
     def missing(self, items: Vocabulary) -> np.ndarray:
         """The ids among `items` that have no vector."""
@@ -101,7 +110,7 @@ class ItemVectors:
         """(items + 1, W) float32, 0 for padding and items without a vector; scaled to a mean norm of 1."""
         table, numbers = np.zeros((len(items) + 1, self.vectors.shape[1]), np.float32), self.numbers(items)
         mean = np.mean(np.linalg.norm(self.vectors.astype(np.float64), axis=1))
-        table[numbers[numbers > 0]] = self.vectors[numbers > 0] / (mean or 1)
+        table[numbers[numbers > 0]] = self.vectors[numbers > 0] / mean
         return table
 
     def digest(self) -> str:

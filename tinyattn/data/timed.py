@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from .dates import unit_of
+from .dates import unit_of, unit_of_each
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,5 +60,17 @@ def refuse_backwards(seconds: np.ndarray, steps: np.ndarray) -> None:
 
 
 def in_seconds(times: np.ndarray) -> np.ndarray:
-    """Times as float64, in seconds if `unit_of` recognises their unit, else unchanged. Shapes: (n,) -> (n,)."""
-    return times.astype(np.float64) / (unit_of(times) or 1.0)
+    """Times as float64, in seconds if `unit_of` recognises their unit, else unchanged. Shapes: (n,) -> (n,).
+
+    Raises ValueError for times beyond 2^63, and for dates in a finer unit among others, as a part would be divided.
+    """
+    seconds = times.astype(np.float64) / (unit_of(times) or 1.0)
+    far, units = np.abs(seconds) > 2.0**63, unit_of_each(seconds)
+    if np.any(far):
+        raise ValueError(f"time {seconds[np.argmax(far)]} is beyond 2^63 and no time")
+    if np.any(units > 1):
+        unit = units[at := np.argmax(units > 1)]
+        one, other = (f"{seconds[place]:.16g}" for place in (at, np.argmax(units != unit)))
+        raise ValueError(f"time {one} is a date in seconds / {unit:.0f}, and {other} is none: expected one unit; "
+                         "--since and --until, with a number, leave out rows")  # fmt: skip
+    return seconds

@@ -46,7 +46,7 @@ def onnx_graph(model: Any) -> bytes:
     model.fitted()
     if model.reads_times:
         raise ValueError("the model reads times, and the inputs of an ONNX graph are ids alone: train one with "
-                         "position t5, which reads places alone, or export .npz")  # fmt: skip
+                         "position t5, which reads places alone, or export .safetensors")  # fmt: skip
     try:
         onnx = import_module("onnx")
     except ImportError:

@@ -79,6 +79,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         vectors = how.get("item_vectors")
         if not isinstance(vectors, ItemVectors | None):
             raise ValueError(f"item_vectors is of type {type(vectors).__name__}, expected ItemVectors(ids, vectors)")
+        if vectors is None and not how.get("id_embeddings", True):
+            raise ValueError("id_embeddings is False without item_vectors: nothing would tell items apart")
         if vectors is not None and not isinstance(data, Split):
             data = vectors.joined(Interactions.of(data))
         return super().fit(data, **how)

@@ -9,6 +9,7 @@ from ..data import Interactions, RatingSplit, Split, TimedHistory, Truth, Vocabu
 from ..evaluation import LazyScores, WholeRows, full_ranking
 from ..files import Arrays
 from ..options import one_of
+from ..terminal import shortened
 from .choosing import best, best_of, in_order, leave_out, refuse_k
 from .estimator import Estimator
 from .parameters import checked
@@ -101,7 +102,7 @@ class Recommender(Estimator):
             raise ValueError(f"{len(numbers):,} users for {len(histories):,} sequences, expected one each")
         read: list[Any] = histories
         if times is not None and self.reads_times:
-            read = self._timed([*sequences] if many else [sequences], [*times] if many else [times])
+            read = self._timed(sequences if many else [sequences], in_order(times, "times") if many else [times])
         scores = self._scores(read, numbers)                           # a copy, into which -inf is written
         ids, values = best_of(scores, [] if repeats else histories, k, vocabulary, exclude, only)
         return (ids, values) if many else (ids[0], values[0])
@@ -113,7 +114,10 @@ class Recommender(Estimator):
         timed = []
         for ids, when in zip(sequences, times, strict=True):
             numbers = np.array([self.items.number_or_zero(i) for i in ids], dtype=np.int64)
-            every = TimedHistory(numbers, in_seconds(as_times(np.asarray(when))))
+            each = in_order(when, "times")
+            if any(np.ndim(time) for time in each):
+                raise ValueError(f"times are {shortened(repr(each))}, expected one for each item of one sequence")
+            every = TimedHistory(numbers, in_seconds(as_times(np.array(each))))
             timed.append(TimedHistory(every.items[numbers > 0], every.seconds[numbers > 0]))
         return timed
 

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,8 @@ class RunFolder:
                 alone.enter_context(alone_in(self.path))
                 self._claim(config | {"format": FORMAT})
             except OSError as error:
+                with suppress(OSError):              # succeeds only if it is empty, as where the disk is full
+                    self.path.rmdir()
                 raise FileError(f"cannot write to {self.path}: {error.strerror}") from None
             try:
                 yield
@@ -104,7 +106,7 @@ class RunFolder:
         return all(path.exists() for path in written) and not self.checkpoint.exists()
 
     def open(self, kind: type[Estimator] = Recommender, **where: Any) -> tuple[Any, dict[str, Any]]:
-        """The model and the configuration of a finished run. FileError for another folder or kind of model.
+        """The model and the configuration of a finished run. FileError for another folder, kind or run's model.
 
         `where` goes to `Estimator.load`.
         """
@@ -113,7 +115,13 @@ class RunFolder:
         config = self.config()
         if not self.model.exists():
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
-        return kind.load(self.model, **where), config
+        model = kind.load(self.model, **where)
+        told = model.upgrade_identity(config["parameters"]) | {"model": config.get("model")}
+        has = model.identity() | {"model": model.name}
+        if other := min((name for name in told.keys() | has.keys() if told.get(name) != has.get(name)), default=None):
+            differ = f"{other} {has.get(other)}, and config.json {told.get(other)}"
+            raise FileError(f"{self.model} has {differ}: it is another run's")
+        return model, config
 
     def open_to_continue(self, kind: type[Trained], **where: Any) -> Trained:
         """The model of a finished run, with Adam's moments where the folder has them. Raises as `open`."""

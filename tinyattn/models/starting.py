@@ -19,7 +19,7 @@ def refuse_start(start: Any, model: Any) -> None:
         raise ValueError(f"start is {start!r}, expected a {type(model).__name__} that has learned")
     start.fitted()
     shared = start.options_for(model.Network)
-    for o in options_of(model):
+    for o in sorted(options_of(model), key=lambda o: len(o.option.parts)):         # a choice before what it needs
         mine, theirs = getattr(model, o.name), getattr(start, o.name)
         if o.name in shared and o.option.group != "training" and "dropout" not in o.name and mine != theirs:
             raise ValueError(f"{o.name} is {mine}, expected {theirs}, as in the model that this one starts from")

@@ -53,7 +53,7 @@ class Config:
 
     def table(self, name: str) -> "Config":
         """The table `name` inside this one; an empty one if it is missing."""
-        return Config(self.path, self.get(name, {}))
+        return Config(self.path, self._checked(name, x := self.get(name, {}), isinstance(x, dict), "names and values"))
 
     def _checked(self, name: str, value: Any, fits: bool, expected: str) -> Any:
         if not fits:

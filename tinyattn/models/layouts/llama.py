@@ -83,6 +83,8 @@ def _rope(config: Config) -> dict[str, Any]:
     "dynamic" leaves angles as they are up to max_position_embeddings tokens, and here no text is longer.
     """
     newer, older = (config.table(name) for name in ("rope_parameters", "rope_scaling"))
+    if nested := [name for name, value in (newer.values | older.values).items() if isinstance(value, dict)]:
+        raise FileError(f"{config.path} has angles of their own for {nested[0]}: nothing of that is computed here")
     kinds = [kind for table in (newer, older) if (kind := _kind(table)) != "default"]
     if len(kinds) == 2 and newer.values != older.values:
         raise FileError(f"{config.path} scales angles in rope_parameters and in rope_scaling, expected one of them")
@@ -113,7 +115,7 @@ def _kind(table: Config) -> str:
     """How a table scales angles. Raises FileError for a table with a factor that does not say how."""
     kind, factor = table.get("rope_type", table.get("type")), table.get("factor")
     if kind is None and factor is not None:
-        raise FileError(f"{table.path} scales angles by {factor} without a rope_type, expected one of {SCALED}")
+        raise FileError(f"{table.path} scales angles by {factor} without a rope_type, one of {', '.join(SCALED)}")
     return Config(table.path, {"rope_type": kind}).one_of("rope_type", SCALED, "default")
 
 

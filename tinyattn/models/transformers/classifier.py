@@ -111,8 +111,12 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
         return {"tokens": tokens, "labels": Vocabulary(np.array(labels), "label")}
 
     def numbered(self, data: LabelledTexts, known: dict[str, Any]) -> NumberedTexts:
-        labels = known["labels"].numbers(data.targets) - 1
-        return NumberedTexts(self._numbers(data.sources, known["tokens"]), labels)
+        labels = known["labels"].numbers_or_zero(np.array(data.targets))
+        if not labels.all():
+            at, ids = int(np.argmin(labels)), shortened(", ".join(known["labels"].ids))
+            text = f"text {at + 1} (in a file: line {at + 1}), {shortened(data.sources[at])!r}"
+            raise ValueError(f"{text}, has the label {data.targets[at]!r}, expected one of {ids}")
+        return NumberedTexts(self._numbers(data.sources, known["tokens"]), labels - 1)
 
     def _numbers(self, texts: Sequence[str], tokens: Tokens) -> list[np.ndarray]:
         numbers = []
