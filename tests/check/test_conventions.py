@@ -7,11 +7,12 @@ import pytest
 
 from tests.helpers import accused_by
 from tinyattn import ops
-from tinyattn.check import adapters, check_in_process
+from tinyattn.check import adapters, check_in_process, gradcheck
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.conventions import CONVENTIONS, choices_of, find_conventions
 from tinyattn.check.conventions.masks import _logits
 from tinyattn.check.conventions.norms import eps_outside, eps_outside_backward, rms_outside, rms_outside_backward
+from tinyattn.check.conventions.pointwise import over_all, over_all_backward
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import NotOfferedError, Subject
 
@@ -226,8 +227,6 @@ def test_a_finite_fill_decides_calls_of_large_logits_too():
 
 
 def test_the_backward_of_eps_outside_is_the_derivative_of_its_forward():
-    from tinyattn.check import gradcheck
-
     rng = np.random.default_rng(0)
     x, gamma, beta = rng.standard_normal((3, 5)), rng.standard_normal(5), rng.standard_normal(5)
     assert gradcheck(eps_outside, eps_outside_backward, x, gamma, beta, 0.1)
@@ -254,3 +253,37 @@ def test_wide_results_are_a_convention_where_the_numbers_are_wrong_too():
     assert "float32 arrays give float64 results" in report.conventions
     assert "oracle" in {f.property for f in report.failures}
     assert "shape_and_dtype" not in {f.property for f in report.failures}
+
+
+def test_wide_results_of_calls_with_an_option_or_without_are_a_convention():
+    def attention(q, k, v, scale=None):
+        return softmax(q @ np.swapaxes(k, -1, -2) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)) @ v
+
+    def pointwise_attention(q, k, v, mask=None):
+        s = q @ np.swapaxes(k, -1, -2)
+        a = s / (1 + np.exp(-s)) * (True if mask is None else mask)
+        seen = np.broadcast_to(True if mask is None else mask, a.shape)
+        return a @ v / (k.shape[-2] if mask is None else np.maximum(np.sum(seen, -1, keepdims=True), 1))
+
+    def softmax(s):
+        e = np.exp(s - s.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    for mine in (attention, pointwise_attention):
+        report = check_in_process(mine, mine.__name__, examples=6)
+        assert report, f"\n{report}"
+        assert "float32 arrays give float64 results" in report.conventions
+
+
+def test_pointwise_attention_may_divide_by_all_keys_but_not_by_a_wrong_number():
+    def mean_over_all(q, k, v, mask=None, bias=None, more=0):
+        s = q @ np.swapaxes(k, -1, -2) + (0 if bias is None else bias)
+        return s / (1 + np.exp(np.minimum(-s, 80))) * (True if mask is None else mask) @ v / (k.shape[-2] + more)
+
+    report = check_in_process(mean_over_all, "pointwise_attention", examples=8)
+    assert report, f"\n{report}"
+    assert "the sum is divided by the number of all keys, hidden ones too" in report.conventions
+    assert not check_in_process(lambda q, k, v, mask=None: mean_over_all(q, k, v, mask, more=1), "pointwise_attention")
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((2, n, 3)) for n in (4, 5, 5))
+    assert gradcheck(over_all, over_all_backward, q, k, v, rng.random((4, 5)) < 0.7, rng.standard_normal((4, 5)))

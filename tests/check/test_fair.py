@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tinyattn import cli, ops
-from tinyattn.check import adapters, check_implementation, check_in_process, runner
+from tinyattn.check import adapters, causes, check_implementation, check_in_process, runner
 from tinyattn.check.forms import BROADCAST, find_backward_forms
 from tinyattn.check.property import RoundingViolation, Violation, close, same_bits
 from tinyattn.check.specs import SPECS
@@ -147,6 +147,21 @@ def test_exchanged_axes_are_said_to_be():
     assert report.verdict == "wrong"
     assert "Yours: axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)" in str(report)
     assert "known bug" not in str(report)
+
+
+def test_exchanged_axes_are_said_to_be_whatever_a_masked_query_gets_and_a_scale_of_zero_does():
+    def attention(q, k, v, mask=None, scale=None):
+        s = np.einsum("bnhd,bmhd->bhnm", q, k) * (scale or q.shape[-1] ** -0.5)
+        s = s if mask is None else np.where(mask, s, -np.inf)
+        e = np.exp(s - s.max(-1, keepdims=True))
+        return np.einsum("bhnm,bmhd->bnhd", e / e.sum(-1, keepdims=True), v)
+
+    def adapted(q, k, v, mask=None, scale=None):
+        return attention(*(np.swapaxes(x, -3, -2) for x in (q, k, v)), mask, scale).swapaxes(-3, -2)
+
+    assert causes.misplaced(Subject(attention, SPECS["attention"])).names == ("heads_first",)
+    report = check_in_process(adapted, "attention", examples=10, stages=("oracle",))
+    assert "a scale of 0 is taken for no scale" in str(report.diagnosis)
 
 
 def test_the_hint_of_a_wrong_shape_is_not_about_dtypes():

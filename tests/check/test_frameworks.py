@@ -38,6 +38,21 @@ def test_a_wrong_function_of_tensors_is_found_through_autograd(torch):
     assert report.failures[0].property == "rows_far_apart"
 
 
+def test_an_argument_that_must_be_given_does_not_switch_autograd_off(torch):
+    def delta_rule(q, k, v, beta, a):
+        decay, S, y = a.exp()[..., None, None], q.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1]), []
+        for t in range(q.shape[-2]):
+            S, key = S * decay[..., t, :, :], k[..., t, :, None]
+            S = S + beta[..., t, None, None] * key * (v[..., t, None, :] - key.mT @ S)
+            y.append((q[..., t, None, :] @ S)[..., 0, :])
+        return torch.stack(y, -2)
+
+    report = check_in_process(delta_rule, "delta_rule", examples=4)
+    assert report, f"\n{report}"
+    assert "a=None" in str(report)
+    assert "delta_rule_backward" not in str(report)
+
+
 def test_a_module_of_torch_is_called_with_tensors(torch):
     class Model(torch.nn.Module):
         dim = 4

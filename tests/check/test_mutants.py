@@ -68,8 +68,30 @@ def test_an_argument_that_is_not_used_and_one_that_is_transposed():
     assert "y is transposed, where it is square" not in mutants
 
 
+def normalised(x):
+    return x / np.sum(x, axis=-1, keepdims=True)
+
+
+def test_an_axis_is_wrong_and_not_a_minus_missing():
+    f = made(normalised)
+    says = [mutant.says for mutant in mutants_of(f, lambda: f.function()(np.ones((2, 3, 4))))]
+    line = "return x / np.sum(x, axis={}, keepdims=True)"
+    assert f"the axis is wrong, as with `{line.format(1)}` in place of `{line.format(-1)}`" in says
+    assert not any("minus" in sentence for sentence in says)
+
+
 def test_a_mutant_that_cannot_run_raises_and_leaves_the_formula_as_it_was():
     f, _ = told()
     with pytest.raises(NameError), f.mutated(f.patched("", (("half(y)", "quarter(y)"),))):
         f.function()(3.0, 5.0)
     assert f.function()(3.0, 5.0) == 11.5
+
+
+def long_line(x):
+    return (np.zeros_like(x) + np.ones_like(x) + np.zeros_like(x) + np.ones_like(x) + np.zeros_like(x)) * np.exp(-x)
+
+
+def test_the_quoted_part_of_a_long_line_is_the_part_that_differs():
+    f = made(long_line)
+    says = [mutant.says for mutant in mutants_of(f, lambda: f.function()(np.ones(2)))]
+    assert any("as with `..." in s and "* np.exp(x)` in place of `..." in s and "* np.exp(-x)`" in s for s in says)

@@ -77,11 +77,12 @@ def misplaced(op: Subject, patience: float = 10.0, names: Iterable[str] = ()) ->
     if not op.spec.common:
         return Diagnosis()
     forms, op.forms = op.forms, []
+    bare = {n: None for n, p in op.signature.parameters.items() if p.default is None}  # masks have conventions, too
     try:
         for name, says, hint, lead, switch in _layouts(op):
             if names and name not in names:
                 continue
-            cases = [widened(op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,))))) for seed in range(8)]
+            cases = [widened(op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,))) | bare)) for seed in range(8)]
             with alarm(patience):
                 if mends(op, switch, partial(is_right, op), cases):
                     return _diagnosis(name, says, hint)

@@ -61,7 +61,7 @@ class _Rules:
 
     def mutants(self) -> Iterator[Mutant]:
         for slot, node, statement in _sites(self.tree, self.tree):
-            for change, says in changes(node):
+            for change, says in changes(node) if getattr(slot[0], "arg", "") != "axis" else ():  # -1 without its minus
                 self.sites.setdefault(says, []).append((slot, change, statement))
                 if isinstance(node, ast.BinOp) and change in (node.left, node.right) and says.startswith(_MISSING):
                     gone = text_of(node.right if change is node.left else node.left)
@@ -89,7 +89,7 @@ class _Rules:
             for value in {0: (1,), 1: (0, 2), 2: (1, 3)}.get(number, (2 * number, number / 2)):
                 yield from self._made(slot, ast.Constant(value), "a number is wrong", statement, 2)
         for keyword in node.keywords if isinstance(node, ast.Call) else ():
-            for axis in (0, -1, -2, None) if keyword.arg == "axis" else ():
+            for axis in (0, 1, -1, -2, None) if keyword.arg == "axis" else ():
                 kept = [ast.keyword("axis", ast.Constant(axis)) if k is keyword else k for k in node.keywords]
                 call, says = ast.Call(node.func, node.args, kept), "the axis is wrong"
                 if axis is not None or any(k.arg == "keepdims" for k in kept):
@@ -124,7 +124,9 @@ class _Rules:
         if new_text == old_text or (id(statement), new_text) in self.seen:
             return
         self.seen.add((id(statement), new_text))
-        new_line, old_line = (shortened(text, 90) for text in (new_text, old_text))
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(new_text, old_text, strict=False))
+        start = max(sum(1 for _ in same) - 30, 0) if len(old_text) > 90 else 0  # a long line begins where they differ
+        new_line, old_line = ("..." * bool(start) + shortened(text[start:], 90) for text in (new_text, old_text))
         gives = f"`{new_line}` in place of `{old_line}`" if new_text else f"no `{old_text}`"
         yield self._mutant(statement, f"{label}, as with {gives}", rank, slot, new)
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..isolation import alarm
 from ..subject import Subject, TooLongError
 from ..switch import Switch
-from . import denominator, dtypes, forms, gru, layouts, masks, norms, optimisers, slopes
+from . import denominator, dtypes, forms, gru, layouts, masks, norms, optimisers, pointwise, slopes
 from .convention import CONVENTIONS, adopt
 
 

@@ -34,13 +34,16 @@ def _narrowed(call: Case, y: Any) -> Any:
 
 @convention("wide", "float32 arrays may give float64 results")
 def _widens(op: Subject) -> Switch | None:
-    """np.sqrt(d) widens every result; an initial state of np.zeros widens the results of calls without `h0`."""
+    """np.sqrt(d) widens all results, or those without `scale`; zeros those without `h0`; counts those with `mask`."""
     cases = cases_of(op, 8, lambda case: _dtypes(case) == {np.dtype(np.float32)}, ((2,),))
     results = [np.asarray(op.outputs(**case)[0]) for case in cases]
     # right values or wrong: otherwise the dtype of wrong ones would be reported as a second failure of one bug
     numbers = all(np.isfinite(error(y, oracle(op, case))) for y, case in zip(results, cases, strict=True))
     wide = [y.dtype == np.float64 for y in results]
-    if numbers and any(wide) and (all(wide) or wide == [case.get("h0", 0) is None for case in cases]):
+    options = [name for name, parameter in op.signature.parameters.items() if parameter.default is None]
+    without = [[case.get(name) is None for case in cases] for name in options]
+    given = [[case.get(name) is not None for case in cases] for name in options if name not in op.spec.wrt]
+    if numbers and any(wide) and (all(wide) or wide in without + given):
         return Wide("float32 arrays give float64 results")
     return None
 

@@ -94,4 +94,5 @@ POINTWISE_ATTENTION = states.spec(
     "scores are not divided by √d; silu(s) = s σ(s)",
     "the sum is divided by the number of keys that the query may look at; a query without keys gets zeros",
     case=case, outputs=("out",), wrt=("q", "k", "v", "bias"), scale=size, special_cases=special_cases,
+    choices=("all keys",),
 )  # fmt: skip
