@@ -687,7 +687,7 @@ table("numbers kept, D = 64 | how | 1 token | 100 | 1,000", rows)
 
 # %% [markdown]
 # A window forgets. Kept beside it, the first few tokens (*sinks*, [Xiao et al. 2024](https://arxiv.org/abs/2309.17453)) keep a long text fluent; they do not bring back what is forgotten. Reading
-# *farther than trained* is another matter: RoPE's slow angles are scaled (`--rope-scaling yarn`), and the cache is as large as before.
+# *farther than trained* is another matter: RoPE's slow angles are scaled (`--rope-scaling yarn`), and the cache stays as large.
 
 # %% [markdown]
 # ## Look into it
@@ -753,7 +753,7 @@ table("exchanged | the other month's first digit is written", rows)
 #
 # ## The paper's recipe
 #
-# Two details of the paper, a few lines each. Its learning rate grows for $w = 4000$ steps and then falls as $1 / \sqrt t$:
+# Two details of the paper. Its learning rate grows for $w = 4000$ steps and then falls as $1 / \sqrt t$:
 #
 # $$rate(t) = D^{-1/2} \min\big(t^{-1/2},\; t\, w^{-3/2}\big) .$$
 #

@@ -133,12 +133,12 @@ def test_what_is_no_seed(text):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("amy,1\nbob\n", "row 2: 1 cells, expected NAME,SEED"),
+        ("amy,1\nbob\n", "row 2: 1 cell, expected NAME,SEED, with a comma"),
         ("amy,1\nbob,x\n", "row 2: the seed is 'x'"),
         ("amy,1\namy,2\n", "row 2: 'amy' is there already"),
         ("../amy,1\n", r"row 1: '\.\./amy' cannot be the name of a folder"),
         ("name,seed\n\n", "names nobody"),
-        ("\x00", "expected rows NAME,SEED|cells"),
+        ("\x00", "expected rows NAME,SEED|cells?"),
     ],
 )
 def test_a_class_list_that_is_none_is_refused_with_its_row(text, says, tmp_path):

@@ -69,7 +69,8 @@ def class_list(path: Path) -> dict[str, int]:
             continue
         try:
             if len(row) != 2:
-                raise ValueError(f"{len(row)} cells, expected NAME,SEED")
+                cells = f"{len(row)} cell{'s' * (len(row) != 1)}"
+                raise ValueError(f"{cells}, expected NAME,SEED, with a comma")
             name, seed = row[0], as_seed(row[1])
             if name in people:
                 raise ValueError(f"{name!r} is there already")
