@@ -116,7 +116,7 @@ class RunFolder:
         if not self.model.exists():
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
         model = kind.load(self.model, **where)
-        told = model.upgrade_identity(config["parameters"]) | {"model": config.get("model")}
+        told = model.upgrade_identity(config["parameters"]) | {"model": config.get("model", model.name)}
         has = model.identity() | {"model": model.name}
         if other := min((name for name in told.keys() | has.keys() if told.get(name) != has.get(name)), default=None):
             differ = f"{other} {has.get(other)}, and config.json {told.get(other)}"
