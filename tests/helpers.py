@@ -10,6 +10,7 @@ from tinyattn.check.property import Violation
 from tinyattn.check.specs import properties_of
 from tinyattn.check.subject import MissingError
 from tinyattn.cli import main
+from tinyattn.tree import tree_map
 
 MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "system": "x", "commit": "abc",
            "date": "2026-01-01"}  # fmt: skip
@@ -38,6 +39,11 @@ class Frame(dict):
     """As much of a DataFrame as is asked of it: names of columns, and each as an array."""
 
     columns = property(list)
+
+
+def noisy(p, rng, size=0.3):
+    """Parameters away from their zeros and ones, where mistakes would hide."""
+    return tree_map(lambda a: a + size * rng.standard_normal(a.shape), p)
 
 
 def refuses(capsys, arguments, *parts):

@@ -5,20 +5,17 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.fast.block import FusedBlockCache, FusedHeadsCache
 from tinyattn.forms import readable
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, Block, FeedForward, LayerNorm, MultiHead, RMSNorm
 from tinyattn.layers.positions import POSITIONS
 from tinyattn.ops import Mask
-from tinyattn.tree import leaves, tree_map
+from tinyattn.tree import leaves
 
 HEADS = [MultiHead(h, bias=b, output=o) for h, b, o in itertools.product((1, 3), (True, False), (True, False))]
 HEADS += [MultiHead(2, MECHANISMS["window"](window=3)), MultiHead(3, kv_heads=1)]        # whose norm reads
 MASKS = [None, Mask(causal=True), np.random.default_rng(0).random((70, 70)) < 0.5]
-
-
-def noisy(tree, rng):
-    return tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), tree)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.4])

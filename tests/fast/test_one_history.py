@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.data import Vocabulary, pad
 from tinyattn.fast import one_history
 from tinyattn.fast.one_history import OneHistory
@@ -35,7 +36,7 @@ def model_of(dtype=np.float64, **options):
     model = SASRec(**{"maxlen": MAXLEN, "dim": 12, "heads": 2, "eps": 1e-3} | options)
     model.network = model.make_network(ITEMS, 2)
     rng, p = np.random.default_rng(5), model.network.init(generator(0, Stream.INIT))
-    model.parameters = flatten(tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), p), dtype)[1]
+    model.parameters = flatten(noisy(p, rng), dtype)[1]
     model.items, model.users = Vocabulary(np.arange(1, ITEMS + 1)), Vocabulary(np.arange(1, 3), "user")
     return model
 

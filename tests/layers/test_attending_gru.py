@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import AttendingGRU
-from tinyattn.tree import tree_map
 
 B, N, M, D, E = 2, 4, 5, 3, 4
 LENGTHS = np.array([5, 3])
@@ -13,7 +13,7 @@ LENGTHS = np.array([5, 3])
 
 @pytest.fixture
 def given(rng):
-    p = tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), AttendingGRU().init(rng, D, E))
+    p = noisy(AttendingGRU().init(rng, D, E), rng)
     return p, rng.standard_normal((B, N, D)), rng.standard_normal((B, M, E))
 
 

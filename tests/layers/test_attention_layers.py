@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tests.layers.forms import FORMS, block_of
 from tinyattn.fast.one_query import attention_of_one
 from tinyattn.layers import BLOCK_FORMS, MIXERS, Block, DecoderBlock, MultiHead, multi_head_attention, multi_head_init
@@ -68,7 +69,7 @@ def test_what_a_mechanism_does_not_take_is_refused_by_name():
 @pytest.mark.parametrize("output", [True, False])
 @pytest.mark.parametrize("heads", [1, 3])
 def test_attention_of_one_query_needs_no_keys(heads, output, bias, rng):
-    p = tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), multi_head_init(rng, 6, bias=bias, output=output))
+    p = noisy(multi_head_init(rng, 6, bias=bias, output=output), rng)
     x, memory = rng.standard_normal((3, 1, 6)), rng.standard_normal((3, 5, 6))
     mask = rng.random((3, 1, 1, 5)) < 0.6
     mask[1] = False  # a query that may look at nothing
@@ -81,7 +82,7 @@ def test_attention_of_one_query_needs_no_keys(heads, output, bias, rng):
 @pytest.mark.parametrize("form", FORMS)
 def test_a_causal_block_is_causal_and_not_over_masked(form, rng):
     block = block_of(form)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), block.init(rng, 6))
+    p = noisy(block.init(rng, 6), rng, 0.2)
     x = rng.standard_normal((1, 5, 6))
     mask = np.tri(5, dtype=bool)
     y, cache = block.forward(p, x, mask=mask)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import BidirectionalGRU
 from tinyattn.layers.bidirectional_gru import turned
-from tinyattn.tree import tree_map
 
 D, LENGTHS = 3, np.array([4, 1, 5])
 REAL = np.arange(5) < LENGTHS[:, None]
@@ -14,7 +14,7 @@ REAL = np.arange(5) < LENGTHS[:, None]
 
 @pytest.fixture
 def given(rng):
-    p = tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), BidirectionalGRU().init(rng, D))
+    p = noisy(BidirectionalGRU().init(rng, D), rng)
     return p, rng.standard_normal((3, 5, D))
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tests.layers.forms import FORMS, block_of
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import (
@@ -14,11 +15,6 @@ from tinyattn.layers import (
     multi_head_init,
 )
 from tinyattn.tree import leaves, tree_map
-
-
-def noisy(p, rng):
-    """Parameters away from their zeros and ones, where mistakes would hide."""
-    return tree_map(lambda x: x + 0.3 * rng.standard_normal(x.shape), p)
 
 
 def test_swiglu_is_its_equation_and_has_no_more_numbers_than_the_network_that_it_replaces(rng):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import MIXERS, POSITIONS, MultiHead, nbytes
 from tinyattn.ops import Mask
-from tinyattn.tree import tree_map
 
 D, CAUSAL = 12, Mask(causal=True)
 FORMS = [{}, {"position": POSITIONS["rope"]()}, {"heads": 1, "latent": D, "bias": False}, {"heads": 4, "turned": 1}]
@@ -14,7 +14,7 @@ FORMS = [{}, {"position": POSITIONS["rope"]()}, {"heads": 1, "latent": D, "bias"
 
 def made(rng, **options):
     mixer = MIXERS["latent"](**{"heads": 3, "latent": 5} | options)
-    return mixer, tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), mixer.init(rng, D))
+    return mixer, noisy(mixer.init(rng, D), rng)
 
 
 @pytest.mark.parametrize("options", FORMS, ids=str)

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import nbytes
 from tinyattn.layers.mixers import LSTMN
 from tinyattn.ops import Mask
-from tinyattn.tree import tree_map
 
 B, N, D = 2, 6, 4
 CAUSAL = Mask(causal=True)
@@ -17,7 +17,7 @@ CAUSAL = Mask(causal=True)
 
 @pytest.fixture
 def given(rng):
-    p = tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), LSTMN().init(rng, D))
+    p = noisy(LSTMN().init(rng, D), rng)
     return p, rng.standard_normal((B, N, D))
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import MECHANISMS, POSITIONS, MultiHead
 from tinyattn.models import EncoderNetwork, SASRecNetwork, TransformerNetwork
@@ -144,7 +145,7 @@ def test_gradients_both_ways_of_looking_with_dropout_of_weights(name, rng):
     """The seams check causal models; keys after the query, and more of them than Shaw tells apart, are here."""
     options = {"shaw": {"clip": 2}, "t5": {"buckets": 4, "furthest": 3, "causal": False}}.get(name, {})
     mixer = MultiHead(2, position=POSITIONS[name](**options))
-    p = tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), mixer.init(rng, 4))
+    p = noisy(mixer.init(rng, 4), rng)
     x = rng.standard_normal((2, 6, 4))
     assert gradcheck_layer(mixer.forward, mixer.backward, p, x)
     assert gradcheck_layer(mixer.forward, mixer.backward, p, x, rate=0.4, key=3)

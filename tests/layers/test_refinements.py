@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tests.models.schemes import Distances
 from tinyattn import ops
 from tinyattn.check import gradcheck_layer
@@ -19,7 +20,6 @@ from tinyattn.models import STOSA, SASRec, SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.options import options_of
 from tinyattn.training import Settings, train
-from tinyattn.tree import tree_map
 
 NAMES = [name for name, cls in REFINEMENTS.items() if not cls.identity]
 CHOICES = {"refine_space": ["scores", "weights"], "refine_shared": [False, True], "refine_scale": ["d", "n"],
@@ -38,7 +38,7 @@ def variants():
 def mixer_of(name, rng, options=None, longest=6, dim=6, **more):
     mixer = MultiHead(2, refined(MECHANISMS["full"](), REFINEMENTS[name](**options or {}), longest), **more)
     p = mixer.init(rng, dim)
-    return mixer, tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
+    return mixer, noisy(p, rng, 0.2)
 
 
 @pytest.mark.parametrize(("name", "options"), list(variants()), ids=str)

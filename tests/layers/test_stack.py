@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.layers.test_gradients import noisy
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import Block, FeedForward, MultiHead, Stack
 from tinyattn.ops import Mask

@@ -10,6 +10,7 @@ import pytest
 
 from tests.covering import covering
 from tests.devices import On
+from tests.helpers import noisy
 from tests.models.schemes import SCHEMES
 from tests.models.test_seams import OWN
 from tinyattn.fast.one_token import OneToken
@@ -17,7 +18,7 @@ from tinyattn.forms import readable
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, POSITIONS, nbytes
 from tinyattn.models import DecoderNetwork
 from tinyattn.random import Stream, generator
-from tinyattn.tree import flatten, tree_map
+from tinyattn.tree import flatten
 
 SMALL = {"n_tokens": 7, "context": 24, "dim": 12, "dropout": 0.0, "layers": 2}
 CANNOT = [name for name, mechanism in MECHANISMS.items() if not mechanism(**OWN.get(name, {})).extends]
@@ -39,7 +40,7 @@ def network_of(mixer="attention", mechanism="full", position="learned", form="pr
 def make(*parts, dtype=np.float64, **more):
     network = network_of(*parts, **more)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
-    return network, flatten(tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p), dtype)[1]
+    return network, flatten(noisy(p, rng, 0.2), dtype)[1]
 
 
 def in_pieces(network, p, ids, ends):

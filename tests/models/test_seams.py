@@ -13,6 +13,7 @@ import pytest
 
 from tests.covering import covering
 from tests.devices import On
+from tests.helpers import noisy
 from tests.models.schemes import SCHEMES
 from tests.models.worlds import few_negatives, uneven
 from tinyattn import data
@@ -135,7 +136,7 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
         parts = given_by(case) | OWN.get(case[0], {}) | ({"heads": 1} if case in MIXED else {})
         network = SASRecNetwork(**SMALL | parts | more, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
+    p = noisy(p, rng, 0.2)
     for name in p.keys() & TABLES:
         p[name][0] = 0  # padding, and a user of whom nothing is known
     return network, flatten(p, dtype)[1]
@@ -327,7 +328,7 @@ def test_every_mixer_in_every_form(mixer, form, rng, device):
             Block(mixer=mixer, form=form)
         return
     block = Block(mixer=mixer, form=form)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), block.init(rng, 6))
+    p = noisy(block.init(rng, 6), rng, 0.2)
     x, at = rng.standard_normal((3, 5, 6)), np.array([4, 0, 2])
     if device == "cpu" and mixer.name != "attention":  # elsewhere the numbers are the same ones
         entries = None if form == "pre" else 1  # of each array; a direction through all of them in every form

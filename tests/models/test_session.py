@@ -8,6 +8,7 @@ import pytest
 
 from tests.covering import covering
 from tests.devices import DEVICES, MISSING
+from tests.helpers import noisy
 from tests.models.test_past import CANNOT
 from tests.models.test_seams import OWN
 from tinyattn import backend
@@ -28,7 +29,7 @@ def made(kind=SASRec, dtype=np.float64, **options):
     model, rng = kind(**SMALL | options), np.random.default_rng(3)
     model.items, model.users = SPLIT.data.items, SPLIT.data.users
     model.network = model.known_network()
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), model.network.init(rng))
+    p = noisy(model.network.init(rng), rng, 0.2)
     model.parameters = flatten(p, dtype)[1]
     return model
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tests.models.worlds import uneven
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Interactions, Sampler, pad
@@ -23,7 +24,7 @@ def make(**options):
     """A small network in float64, whose parameters all matter."""
     given = {"n_items": DATA.n_items, "maxlen": 6, "dim": 8, "heads": 2, "blocks": 2, "dropout": 0.3} | options
     network, rng = STOSANetwork(**given), np.random.default_rng(1)
-    p = tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), network.init(generator(0, Stream.INIT)))
+    p = noisy(network.init(generator(0, Stream.INIT)), rng)
     p["items"][0] = 0
     return network, flatten(p, np.float64)[1]
 

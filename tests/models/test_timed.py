@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tests.models.worlds import uneven
 from tinyattn import cli
 from tinyattn.data import Interactions, Sampler, TimedHistory, as_times, by_time, leave_one_out, pad
@@ -17,7 +18,7 @@ from tinyattn.files import FileError
 from tinyattn.models import RunFolder, SASRec, SASRecNetwork, explain
 from tinyattn.random import Stream, generator
 from tinyattn.show.views import visualise
-from tinyattn.tree import flatten, tree_map
+from tinyattn.tree import flatten
 
 OPTIONS = {"position": "timed", "block_form": "hstu", "mechanism": "pointwise", "maxlen": 6, "dim": 8, "buckets": 12,
            "furthest": 20}  # fmt: skip
@@ -33,7 +34,7 @@ SPLIT = leave_one_out(DATA)
 def make():
     network = SASRecNetwork(n_items=12, eps=1e-3, dropout=0.0, **OPTIONS)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
-    return network, flatten(tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), p), np.float64)[1]
+    return network, flatten(noisy(p, rng), np.float64)[1]
 
 
 def states(seconds):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_model
 from tinyattn.data import IMAGE_SETS, HiddenSampler, Hiding, Images, Parts, WordedImages, learn_words, nearest_words
 from tinyattn.files import FileError
@@ -13,7 +14,7 @@ from tinyattn.models.transformers import beit
 from tinyattn.ops import patchify
 from tinyattn.random import Stream, generator
 from tinyattn.training import Settings, train
-from tinyattn.tree import flatten, leaves, tree_map
+from tinyattn.tree import flatten, leaves
 
 SMALL = {"patch": 2, "dim": 8, "heads": 2, "layers": 2, "feed_forward_width": 2}
 NETWORK = {"height": 4, "width": 8, "channels": 2, "words": 5, **SMALL}
@@ -21,7 +22,7 @@ NETWORK = {"height": 4, "width": 8, "channels": 2, "words": 5, **SMALL}
 
 def make(rate=0.0):
     network, rng = BEiTNetwork(**NETWORK, dropout=rate), np.random.default_rng(5)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), network.init(generator(0, Stream.INIT)))
+    p = noisy(network.init(generator(0, Stream.INIT)), rng, 0.2)
     return network, flatten(p, np.float64)[1]
 
 

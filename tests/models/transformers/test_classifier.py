@@ -5,13 +5,14 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tests.models.small import make as small
 from tinyattn.check import gradcheck_model
 from tinyattn.data import LabelledSampler, LabelledTexts, NumberedTexts, Parts
 from tinyattn.layers import BLOCK_FORMS
 from tinyattn.models import Classifier, ClassifierNetwork, Encoder
 from tinyattn.random import Stream, generator
-from tinyattn.tree import flatten, leaves, tree_map
+from tinyattn.tree import flatten, leaves
 
 SIZES = {"n_tokens": 7, "n_labels": 3, "context": 6, "dim": 8, "heads": 4, "layers": 2}
 TEXTS = [(word * n, "a" if word[0] == "a" else "b") for word in ("ab", "ba", "abb", "baa") for n in (1, 2, 3)]
@@ -20,7 +21,7 @@ TEXTS = [(word * n, "a" if word[0] == "a" else "b") for word in ("ab", "ba", "ab
 def make(**options):
     network = ClassifierNetwork(**SIZES | options)
     rng = np.random.default_rng(5)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), network.init(generator(0, Stream.INIT)))
+    p = noisy(network.init(generator(0, Stream.INIT)), rng, 0.2)
     return network, flatten(p, np.float64)[1]
 
 

@@ -7,12 +7,13 @@ import pytest
 
 from tests.covering import covering
 from tests.devices import On
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Grammar, TextBatch, TextSampler
 from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, MIXERS, NORMS, POSITIONS
 from tinyattn.models import PRESETS, Decoder, DecoderNetwork
 from tinyattn.random import Stream, generator
-from tinyattn.tree import flatten, leaves, tree_map
+from tinyattn.tree import flatten, leaves
 
 SIZES = {"n_tokens": 7, "context": 6, "dim": 8, "heads": 4, "feed_forward_width": 2}
 FORMS = {"gpt": {"dropout": 0.3}, "llama": PRESETS["llama"].options | {"dropout": 0.3, "feed_forward_width": 2}}
@@ -29,7 +30,7 @@ def make(dtype=np.float64, device="cpu", **options):
         del options["feed_forward_width"]
     network = DecoderNetwork(**options)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
+    p = noisy(p, rng, 0.2)
     return On(device).methods(network) if device != "cpu" else network, flatten(p, dtype)[1]
 
 

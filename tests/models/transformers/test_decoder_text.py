@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.data import learned_tokens
 from tinyattn.models import Decoder
 from tinyattn.models.parameters import named
 from tinyattn.models.transformers.sampling import Sampling
 from tinyattn.random import Stream, generator
-from tinyattn.tree import flatten, tree_map
+from tinyattn.tree import flatten
 
 TEXT = "the cat sat. the rat ran. the hat sat. "
 
@@ -20,7 +21,7 @@ def decoder(merges=0, **options):
     model, rng = Decoder(**{"dim": 8, "heads": 2, "layers": 2} | options), np.random.default_rng(7)
     tokens = learned_tokens(TEXT, merges)
     p = model.make_network({"tokens": tokens}).init(rng)
-    p = flatten(tree_map(lambda a: a + 0.7 * rng.standard_normal(a.shape), p))[1]
+    p = flatten(noisy(p, rng, 0.7))[1]
     return model.learned_elsewhere(tokens, named(p).items())
 
 

@@ -7,13 +7,14 @@ import pytest
 
 from tests.covering import covering
 from tests.devices import On
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Grammar, GrammarChain, MaskedTextSampler, Masking, TextBatch
 from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS
 from tinyattn.models import Encoder, EncoderNetwork
 from tinyattn.random import Stream, generator
 from tinyattn.training import Moments, adam
-from tinyattn.tree import add_to, flatten, leaves, tree_map, views
+from tinyattn.tree import add_to, flatten, leaves, views
 
 SIZES = {"n_tokens": 7, "context": 6, "dim": 8, "heads": 4, "feed_forward_width": 2}
 FORMS = ("post", "pre")
@@ -27,7 +28,7 @@ def make(dtype=np.float64, device="cpu", **options):
         del options["feed_forward_width"]
     network = EncoderNetwork(**options)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
+    p = noisy(p, rng, 0.2)
     return On(device).methods(network) if device != "cpu" else network, flatten(p, dtype)[1]
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Images, ImageSampler, NumberedImages
 from tinyattn.forms import readable
@@ -27,7 +28,7 @@ NETWORKS = {
 
 def make(name, rate=0.0):
     network, rng = NETWORKS[name](rate), np.random.default_rng(5)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), network.init(generator(0, Stream.INIT)))
+    p = noisy(network.init(generator(0, Stream.INIT)), rng, 0.2)
     return network, flatten(p, np.float64)[1]
 
 
@@ -155,7 +156,7 @@ def test_swin_of_one_window_is_a_vit_that_reads_the_mean():
     vit = ViTNetwork(**SIZES | {"width": 4}, patch=2, dim=8, heads=2, layers=2, readout="mean", eps=1e-5, dropout=0.0)
     swin = SwinNetwork(**SIZES | {"width": 4}, patch=2, dim=8, heads=2, layers=2, stages=1, window=2, dropout=0.0)
     rng = np.random.default_rng(0)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), swin.init(rng))
+    p = noisy(swin.init(rng), rng, 0.2)
     for block in p["stages"][0]["blocks"]:
         block["attention"]["mechanism"]["table"][...] = 0
     same = {"patches": p["patches"], "norm": p["norm"], "heads": p["heads"], "blocks": [

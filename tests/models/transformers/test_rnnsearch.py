@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from tests.devices import On
+from tests.helpers import noisy
 from tests.models.transformers.test_transformer import batch_of, count
 from tinyattn.check import gradcheck_model
 from tinyattn.data import TASKS, pair_batch
 from tinyattn.models import RNNsearch, RNNsearchNetwork
 from tinyattn.random import Stream, generator
-from tinyattn.tree import flatten, tree_map
+from tinyattn.tree import flatten
 
 D = 8
 
@@ -19,7 +20,7 @@ D = 8
 def make(dropout=0.0, device="cpu"):
     network = RNNsearchNetwork(n_sources=5, n_targets=5, maxlen=8, dim=D, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
+    p = noisy(p, rng, 0.2)
     return On(device).methods(network) if device != "cpu" else network, flatten(p, np.float64)[1]
 
 

@@ -7,13 +7,14 @@ import pytest
 
 from tests.covering import covering
 from tests.devices import On
+from tests.helpers import noisy
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Pairs, characters, numbers_of, pair_batch
 from tinyattn.layers import DECODER_FORMS, FEED_FORWARDS, NORMS, POSITIONS
 from tinyattn.models import Transformer, TransformerNetwork
 from tinyattn.models.transformers.transformer import EMBEDDINGS
 from tinyattn.random import Stream, generator
-from tinyattn.tree import flatten, leaves, tree_map
+from tinyattn.tree import flatten, leaves
 
 SIZES = {"n_sources": 5, "n_targets": 5, "maxlen": 8, "dim": 8, "heads": 2, "feed_forward_width": 2}
 PARTS = [(form, position, norm, ffn, embeddings)
@@ -29,7 +30,7 @@ def make(dropout=0.3, dtype=np.float64, device="cpu", **options):
     options = SIZES | {"dropout": dropout, "layers": 2} | options
     network = TransformerNetwork(**options)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
+    p = noisy(p, rng, 0.2)
     if device != "cpu":
         network = On(device).methods(network)
     return network, flatten(p, dtype)[1]
