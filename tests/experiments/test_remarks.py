@@ -12,6 +12,7 @@ from tinyattn.evaluation import holm
 from tinyattn.evaluation.means import CHANCE
 from tinyattn.experiments import EXPERIMENTS, results_of
 from tinyattn.experiments.awrsr.claims import contrast
+from tinyattn.experiments.hstu import PARTS
 from tinyattn.experiments.splits import ALSO_BY_TIME
 from tinyattn.experiments.tables import compare, values
 
@@ -171,6 +172,21 @@ def test_sampled():
         assert abs(of("ml-1m", "caser")) > abs(of("ml-1m", "caser", tried)) > BAND
     assert abs(of("games", "caser")) < BAND < of("games", "caser", "-targets")
     assert abs(of("games", "sasrec", "-longer")) < BAND < abs(of("games", "sasrec"))
+
+
+def test_what_the_page_of_models_says_of_hstu():
+    for data in ("beauty", "ml-100k"):
+        pairs = {what: tuple(f"{data}-time-{key}" for key in keys) for what, keys in PARTS.items()}
+        found = dict(zip(pairs, ahead("hstu", *pairs.values()), strict=True))
+        behind = {"HSTU beside SASRec with cross-entropy": -1} if data == "beauty" else {}
+        assert found == dict.fromkeys(PARTS, 0) | behind
+        assert all(len(seeds("hstu", key)) == 4 for keys in pairs.values() for key in keys)
+    assert len(PARTS) == 10
+    mine = mean("hstu", "beauty-time-hstu")
+    assert mine / mean("hstu", "beauty-time-sampled-softmax") - 1 == pytest.approx(-0.04, abs=0.005)
+    assert mine / mean("hstu", "beauty-time-ce") - 1 == pytest.approx(-0.1, abs=0.01)
+    hits = np.array(seeds("hstu", "ml-100k-time-ce", ("full", "hr@10"))) * 89
+    np.testing.assert_allclose(hits, np.round(hits), atol=1e-3)
 
 
 def test_mixers():

@@ -7,11 +7,11 @@ from .datasets import BEAUTY_TIMES, ML_1M_TIMES, ML_100K
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .full import ESASREC, HSTU_BLOCK, HSTU_PLACES, OF_DATA, SAMPLED, SASREC
 from .pictures import Dots, Picture
-from .splits import SPLIT_BY
 from .tables import TRAINING, contrasts, dots, figures, page, ranked, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
-DATASETS = {"ml-1m": ML_1M_TIMES, "beauty": BEAUTY_TIMES, "ml-100k": ML_100K}
+DATASETS = {"beauty": BEAUTY_TIMES, "ml-100k": ML_100K, "ml-1m": ML_1M_TIMES}
+TITLES = {data: dataset.title.split(",")[0] for data, dataset in DATASETS.items()}
 TIMES = HSTU_PLACES | {"position": "timed"}
 
 # key: title, options, minutes on ml-1m and beauty
@@ -42,32 +42,26 @@ PARTS = {
 }
 
 
-def _keys(data: str, split: str) -> list[str]:
-    return [f"{data}-{split}-{key}" for key in MODELS]
+def _keys(data: str) -> list[str]:
+    return [f"{data}-time-{key}" for key in MODELS]
 
 
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
-    for data in DATASETS:
-        for split in SPLIT_BY:
-            keys = _keys(data, split)
-            if not any(results[key] for key in keys):
-                parts += [[f"## {_title(data, split)}"], ["No runs yet."]]
-                continue
-            pairs = {what: (f"{data}-{split}-{one}", f"{data}-{split}-{other}") for what, (one, other) in PARTS.items()}
-            parts += [[f"## {_title(data, split)}"], table(experiment, results, keys, COLUMNS, TRAINING),
-                      contrasts(experiment, results, pairs, COLUMNS[1]),
-                      ranked(experiment, results, keys, COLUMNS[1])]  # fmt: skip
+    for data, title in TITLES.items():
+        parts += [[f"## {title}"]]
+        if not any(results[key] for key in _keys(data)):
+            parts += [["No runs yet."]]
+            continue
+        pairs = {what: (f"{data}-time-{one}", f"{data}-time-{other}") for what, (one, other) in PARTS.items()}
+        parts += [table(experiment, results, _keys(data), COLUMNS, TRAINING),
+                  contrasts(experiment, results, pairs, COLUMNS[1]),
+                  ranked(experiment, results, _keys(data), COLUMNS[1])]  # fmt: skip
     return page(experiment, results, [*parts, figures(experiment, results)])
 
 
-def _title(data: str, split: str) -> str:
-    return f"{DATASETS[data].title.split(',')[0]}, {SPLIT_BY[split]}"
-
-
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
-    panels = {_title(data, split): dots(experiment, results, _keys(data, split), COLUMNS[1])
-              for data in DATASETS for split in SPLIT_BY}  # fmt: skip
+    panels = {title: dots(experiment, results, _keys(data), COLUMNS[1]) for data, title in TITLES.items()}
     return {"hstu": Dots("NDCG@10 of HSTU, its parts, and SASRec", "NDCG@10", panels)}
 
 
@@ -78,20 +72,16 @@ EXPERIMENT = Experiment(
 HSTU (Zhai et al. 2024) differs from SASRec in its block, in attention without softmax, and in a bias of times. Its
 block is trained with and without times, and with and without softmax; beside it stand SASRec with times, SASRec with
 three losses, and eSASRec. All have n 50 and d 64. Rows of HSTU's block have the loss of SASRec with times: sampled
-softmax with 256 negatives. Full ranking, by leave-one-out and by time (the first item after nine tenths of all
-interactions). Validation chooses the epoch, with a patience of 15, on Beauty 8, and at most 200 epochs. Four seeds.
-MovieLens 1M needs a file with a time on each line, `user item time`, made of its ratings.dat.
+softmax with 256 negatives. Full ranking, split by time: of each user the first item after nine tenths of all
+interactions. Validation chooses the epoch, with a patience of 15, on Beauty 8, and at most 200 epochs. Four seeds.
+MovieLens 1M needs a file with a time on each line, `user item time`, made of its ratings.dat. Without times HSTU stands
+[beside all models](../full/README.md), by leave-one-out.
 """,
-    datasets={
-        f"{data}-{split}": replace(dataset, split=by)
-        for data, dataset in DATASETS.items()
-        for split, by in SPLIT_BY.items()
-    },
+    datasets={f"{data}-time": replace(dataset, split="time") for data, dataset in DATASETS.items()},
     rows={
-        f"{data}-{split}-{key}": Row(title, f"{data}-{split}", "sasrec", OF_DATA.get(data, OF_DATA["ml-1m"]) | options,
-                                     minutes=(*minutes, minutes[0] / 8)[place], late=int(split == "last"))
-        for place, data in enumerate(DATASETS)
-        for split in SPLIT_BY
+        f"{data}-time-{key}": Row(title, f"{data}-time", "sasrec", OF_DATA.get(data, OF_DATA["ml-1m"]) | options,
+                                  minutes={"ml-1m": minutes[0], "beauty": minutes[1], "ml-100k": minutes[0] / 8}[data])
+        for data in DATASETS
         for key, (title, options, minutes) in MODELS.items()
     },
     seeds=CLOSE_SEEDS,
