@@ -164,6 +164,26 @@ def test_exchanged_axes_are_said_to_be_whatever_a_masked_query_gets_and_a_scale_
     assert "a scale of 0 is taken for no scale" in str(report.diagnosis)
 
 
+def test_multi_query_attention_is_grouped_query_attention_with_one_head_of_keys():
+    def one(x, W_q, W_k, W_v, W_o, heads, kv_heads):
+        if kv_heads > 1:
+            raise NotImplementedError("one head of keys")
+        return adapters.grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads)
+
+    report = check(one, "grouped_query_attention")
+    assert report, f"\n{report}"
+    assert "more than one head of keys" in str(report)
+
+
+def test_multi_query_attention_with_a_wrong_sign_is_wrong():
+    def one(x, W_q, W_k, W_v, W_o, heads, kv_heads):
+        if kv_heads > 1:
+            raise NotImplementedError("one head of keys")
+        return adapters.grouped_query_attention(x, W_q, -W_k, W_v, W_o, heads, kv_heads)
+
+    assert check(one, "grouped_query_attention", stages=("shapes", "oracle")).verdict == "wrong"
+
+
 def test_the_hint_of_a_wrong_shape_is_not_about_dtypes():
     report = check(lambda s: ops.softmax(s)[..., None], "softmax", stages=("shapes",))
     assert report.failures[0].property == "shape_and_dtype"

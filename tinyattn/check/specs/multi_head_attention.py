@@ -8,6 +8,7 @@ from .. import adapters, oracles
 from ..common import tolerance, widened
 from ..families import blind_queries, linear_in, of_sequences
 from ..property import close, largest, rounding, same_bits, waves
+from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 multi_head_attention = SpecBuilder("multi_head_attention")
@@ -267,4 +268,5 @@ GROUPED_QUERY_ATTENTION = grouped_query_attention.spec(
     "W_k and W_v (D, kv_heads D / heads); successive heads share keys and values, kv_heads divides heads",
     "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     case=grouped_query_attention_case, wrt=ARRAYS, scale=multi_head_attention_scale,
+    forms=(Form("more than one head of keys", lambda case: case["kv_heads"] > 1),),
 )
