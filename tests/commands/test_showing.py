@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.models import Recommender
 from tinyattn.tree import leaves
@@ -16,6 +17,16 @@ def test_a_page_of_a_run_beside_another(runs, names, tmp_path, capsys):
     page = out.read_text(encoding="utf-8")
     assert "Le Café (1995)" in page
     assert page.count('"title":"the same options (sasrec)"') == 2
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_no_output_replaces_the_data_of_the_run(end, data, tmp_path, capsys):
+    own, run = tmp_path / "own.txt", tmp_path / "run"
+    own.write_bytes(data.read_bytes())
+    assert main(["train", str(own), "--model", "popularity", "--out", str(run)]) == 0
+    for command in (["show", run, *ITEMS, "--html"], ["recommend", run, "--users", "all", "--out"]):
+        refuses(capsys, [*command, f"{own}{end}"], "which is read: expected another one to write to")
+    assert own.read_bytes() == data.read_bytes()
 
 
 def test_a_page_of_a_sentence_needs_no_run(tmp_path, capsys):

@@ -158,7 +158,7 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
 def refuse_unwritable(out: str, flag: str = "--out", read: Iterable[str | Path | None] = ()) -> None:
     """Raise ValueError if `out` cannot be written, is a directory or a device, is in `read`, or belongs to a run."""
     for path in read:
-        if path is not None and is_same(path, out):
+        if path is not None and is_same(path, Path(out)):            # without a slash at its end
             raise ValueError(f"{flag} {out} is the file {path}, which is read: expected another one to write to")
     if Path(out).name in RunFolder.PARTS and (Path(out).absolute().parent / "config.json").exists():
         raise ValueError(f"{flag} {out} is a part of the run in that folder: expected another name")

@@ -37,7 +37,10 @@ def run(options: argparse.Namespace) -> None:
     for flag in ("text", "prompt", "against", "padding"):
         if getattr(options, flag) is not None and options.html is None:
             raise ValueError(f"--{flag} is for a page: give --html FILE, too")
-    read = (*options.data, options.names)
+    read = [*options.data, options.names]
+    if options.run_folder is not None:
+        trained_on = RunFolder(options.run_folder).config()["data"].get("path")
+        read += [trained_on] * isinstance(trained_on, str)
     if options.gif is not None:
         refuse_no_gif(options.gif, read)
     if options.out is not None:
