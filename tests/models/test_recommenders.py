@@ -536,7 +536,7 @@ def test_ids_without_a_sign_are_the_same_ids(kind, tmp_path):
 
 
 def test_times_in_memory_may_be_dates_as_in_a_file():
-    """As text, or as objects, which may have a time zone; NumPy's own stay in their unit."""
+    """As text, as objects, which may have a time zone, or in NumPy's days."""
     user, item, seconds = [1, 1, 1], [30, 20, 10], [1701602257, 1701602256.5, 1701561600]
     texts = ["2023-12-03 11:17:37", "2023-12-03T11:17:36.5Z", "2023-12-03"]
     moments = [datetime.fromtimestamp(s, timezone(timedelta(hours=2))) for s in seconds]
@@ -548,7 +548,7 @@ def test_times_in_memory_may_be_dates_as_in_a_file():
     rows = np.array([["a", "x", "2023-12-03"], ["a", "y", "2023-12-02"]])
     assert Interactions.of(rows).times.tolist() == [1701475200, 1701561600]
     stamps = Frame(user=user, item=item, time=np.array(["2023-12-03", "2023-12-02", "2023-12-01"], "M8[D]"))
-    assert Interactions.of(stamps).times.tolist() == [19692, 19693, 19694]
+    assert Interactions.of(stamps).times.tolist() == [1701388800, 1701475200, 1701561600]
 
 
 @pytest.mark.parametrize(

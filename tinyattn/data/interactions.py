@@ -400,7 +400,7 @@ def _refuse_masked(values: Any) -> None:
 
 
 def as_times(column: np.ndarray) -> np.ndarray:
-    """Numbers, dates or durations (in seconds, or a unit of `unit_of`) as int64 or float64; else a ValueError."""
+    """Numbers, dates or durations, in seconds or a unit of `unit_of`: int64 or float64. ValueError names the row."""
     values = column.tolist() if column.dtype.kind in "OSU" else []
     if column.dtype.kind == "S":
         values = column.astype(str).tolist()

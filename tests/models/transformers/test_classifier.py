@@ -108,7 +108,7 @@ def test_what_cannot_be_learned_or_read_is_refused():
         with pytest.raises(ValueError, match=says):
             small("classifier", context=9).fit(data, progress=False)
     for call, says in (
-        (lambda: model.evaluate([("ab", "c")]), "unknown label id c: the 2 known ids are a, b"),
+        (lambda: model.evaluate([("ab", "c")]), "line 1.*'ab', has the label 'c', expected one of a, b"),
         (lambda: model.classify([]), "there are no texts"),
         (lambda: model.classify([""]), "the text is empty"),
         (lambda: Classifier().classify(["a"]), "not learned anything yet"),
