@@ -42,6 +42,7 @@ MODELS = {
     "SASRec, sampled softmax": ("`sasrec`", None, "sampled-softmax"),
     "SASRec, cross-entropy": ("`sasrec`", None, "ce"),
     "eSASRec": ("`sasrec`", None, "esasrec"),
+    "HSTU, without times": ("`sasrec`", None, "hstu"),
 }
 BY_TIME = {"GRU4Rec, cross-entropy": "gru4rec-ce"}  # a model whose run in `splits` has another key
 
