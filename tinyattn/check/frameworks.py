@@ -220,8 +220,8 @@ def _is_differentiable(op: Subject) -> bool:
             op.gradients(case, *upstream(op.spec, case))
             return True
         except Violation as violation:
-            told = str(violation).replace("'NoneType' object has no attribute", "")  # an argument that must be given
-            if any(word in told for word in ("require grad", "has no attribute", "requires grad")):
+            says = str(violation).replace("'NoneType' object has no attribute", "")  # an argument that must be given
+            if any(word in says for word in ("require grad", "has no attribute", "requires grad")):
                 return False
         except MissingError:
             continue

@@ -116,11 +116,12 @@ class RunFolder:
         if not self.model.exists():
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
         model = kind.load(self.model, **where)
-        told = model.upgrade_identity(config["parameters"]) | {"model": config.get("model", model.name)}
-        has = model.identity() | {"model": model.name}
-        if other := min((name for name in told.keys() | has.keys() if told.get(name) != has.get(name)), default=None):
-            differ = f"{other} {has.get(other)}, and config.json {told.get(other)}"
-            raise FileError(f"{self.model} has {differ}: it is another run's")
+        expected = model.upgrade_identity(config["parameters"]) | {"model": config.get("model", model.name)}
+        loaded = model.identity() | {"model": model.name}
+        differ = (name for name in expected.keys() | loaded.keys() if expected.get(name) != loaded.get(name))
+        if (other := min(differ, default=None)) is not None:
+            values = f"{loaded.get(other)}, and config.json {expected.get(other)}"
+            raise FileError(f"{self.model} has {other} {values}: it is another run's")
         return model, config
 
     def open_to_continue(self, kind: type[Trained], **where: Any) -> Trained:
