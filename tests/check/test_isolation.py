@@ -123,6 +123,7 @@ WRITTEN = {
 @pytest.mark.parametrize("write", WRITTEN.values(), ids=list(WRITTEN))
 def test_what_the_code_writes_into_the_pipe_is_no_report_and_calls_nothing(write):
     def relu(x):
+        gc.unfreeze()
         write(next(x for x in gc.get_objects() if isinstance(x, Connection) and x.writable))
         return ops.relu(x)
 
@@ -134,6 +135,7 @@ def test_what_the_code_writes_into_the_pipe_is_no_report_and_calls_nothing(write
 @pytest.mark.skipif(isolation.START != "fork", reason="the pipe is found in a child that was forked")
 def test_a_message_that_is_announced_and_does_not_come_ends_with_the_time():
     def work(send):
+        gc.unfreeze()
         pipe = next(x for x in gc.get_objects() if isinstance(x, Connection) and x.writable)
         os.write(pipe.fileno(), struct.pack("!i", 1000) + b"x")
         time.sleep(60)

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import importlib
 import importlib.util
 import inspect
@@ -274,6 +275,7 @@ def _place_of(module: Any) -> str | None:
 def _supervised(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
     """On Linux: run `_child` in a child of this process. When it has ended, or on SIGTERM, end every process that it
     started, in any group and session. Then send how the child ended, and exit."""
+    gc.freeze()  # collects nothing of the parent's: a destructor may wait for threads that were not forked
     _die_with_the_parent(signal.SIGTERM)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphaned descendants become children of this process
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

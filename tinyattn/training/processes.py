@@ -12,6 +12,7 @@ A standard pool would be less code: benchmarks/results/pools.md measures concurr
 this one. With them a step of short slices takes a fifth or a quarter longer; a tenth would be acceptable.
 """
 
+import gc
 import mmap
 import multiprocessing
 import os
@@ -239,6 +240,7 @@ class ProcessPool:
 
     def _serve(self, connection: Connection) -> None:
         """What a child does until the queue is closed."""
+        gc.freeze()                # collects nothing of the parent's: a destructor may wait for threads, as ONNX's does
         signal.signal(signal.SIGINT, signal.SIG_IGN)             # the parent handles Ctrl-C
         self._queue.close_writing()
         for parents in self._connections:
