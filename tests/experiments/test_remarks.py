@@ -1,6 +1,7 @@
 """What remarks.md of experiments say holds of the runs beside them. Those of `kinds` stand in test_kinds.py."""
 
 import math
+import re
 import statistics
 from functools import cache
 
@@ -17,7 +18,7 @@ from tinyattn.experiments.splits import ALSO_BY_TIME
 from tinyattn.experiments.tables import compare, values
 
 FULL, SAMPLED = ("full", "ndcg@10"), ("uni100", "ndcg@10")
-BAND = 0.02                                      # of a published row among 100 items
+BAND = 0.02  # of a published row among 100 items
 
 
 @cache
@@ -185,6 +186,12 @@ def test_what_the_page_of_models_says_of_hstu():
     mine = mean("hstu", "beauty-time-hstu")
     assert mine / mean("hstu", "beauty-time-sampled-softmax") - 1 == pytest.approx(-0.04, abs=0.005)
     assert mine / mean("hstu", "beauty-time-ce") - 1 == pytest.approx(-0.1, abs=0.01)
+    for data, less in (("ml-1m", -0.02), ("beauty", -0.04)):
+        same_loss = f"{data}-sampled-softmax"
+        assert mean("full", f"{data}-hstu") / mean("full", same_loss) - 1 == pytest.approx(less, abs=0.005)
+    page = (RESULTS / "reproduce" / "full" / "README.md").read_text()
+    above_hstu = re.findall(r"^\| SASRec, sampled softmax \|.* to .*\| (\S+) \|\n\| HSTU", page, flags=re.MULTILINE)
+    assert [round(float(p), 2) for p in above_hstu] == [0.22, 0.24]
     hits = np.array(seeds("hstu", "ml-100k-time-ce", ("full", "hr@10"))) * 89
     np.testing.assert_allclose(hits, np.round(hits), atol=1e-3)
 
