@@ -220,7 +220,7 @@ def _is_differentiable(op: Subject) -> bool:
             op.gradients(case, *upstream(op.spec, case))
             return True
         except Violation as violation:
-            says = str(violation).replace("'NoneType' object has no attribute", "")  # an argument that must be given
+            says = str(violation).replace("'NoneType' object has no attribute", "")  # an argument that must be passed
             if any(word in says for word in ("require grad", "has no attribute", "requires grad")):
                 return False
         except MissingError:

@@ -60,7 +60,7 @@ CONFIGURATIONS = [
     (LLAMA, {"rope_scaling": YARN | {"truncate": False}}, "has truncate False, expected True"),
     (LLAMA, {"rope_scaling": YARN, "rope_theta": 1.0}, "rope_base is 1.0, expected above 1 with rope_scaling yarn"),
     (LLAMA, {"rope_scaling": YARN, "rope_parameters": SCALED}, "in rope_parameters and in rope_scaling, expected one"),
-    (LLAMA, {"rope_parameters": {"full_attention": {"factor": 2.0}}}, "has angles of their own for full_attention"),
+    (LLAMA, {"rope_parameters": {"full_attention": {"factor": 2.0}}}, "has a table of angles for full_attention alone"),
     (LLAMA, {"rope_scaling": "linear"}, "config.json has rope_scaling 'linear', expected names and values"),
     (LLAMA, {"partial_rotary_factor": 0.5}, "has partial_rotary_factor 0.5, expected 1"),
     (LLAMA, {"rope_theta": -1}, "has rope_theta -1, expected a positive number"),

@@ -42,8 +42,8 @@ def _widens(op: Subject) -> Switch | None:
     wide = [y.dtype == np.float64 for y in results]
     options = [name for name, parameter in op.signature.parameters.items() if parameter.default is None]
     without = [[case.get(name) is None for case in cases] for name in options]
-    given = [[case.get(name) is not None for case in cases] for name in options if name not in op.spec.wrt]
-    if numbers and any(wide) and (all(wide) or wide in without + given):
+    passed = [[case.get(name) is not None for case in cases] for name in options if name not in op.spec.wrt]
+    if numbers and any(wide) and (all(wide) or wide in without + passed):
         return Wide("float32 arrays give float64 results")
     return None
 

@@ -84,7 +84,7 @@ def _rope(config: Config) -> dict[str, Any]:
     """
     newer, older = (config.table(name) for name in ("rope_parameters", "rope_scaling"))
     if nested := [name for name, value in (newer.values | older.values).items() if isinstance(value, dict)]:
-        raise FileError(f"{config.path} has angles of their own for {nested[0]}: nothing of that is computed here")
+        raise FileError(f"{config.path} has a table of angles for {nested[0]} alone: expected one for all layers")
     kinds = [kind for table in (newer, older) if (kind := _kind(table)) != "default"]
     if len(kinds) == 2 and newer.values != older.values:
         raise FileError(f"{config.path} scales angles in rope_parameters and in rope_scaling, expected one of them")
