@@ -105,3 +105,11 @@ def test_vectors_that_would_all_become_zero_are_refused(scale):
 def test_two_ids_of_one_item():
     with pytest.raises(ValueError, match=r"ids \['10', ' 10'\] are one item of the data, expected one vector"):
         ItemVectors(np.array(["10", "20", " 10"]), X[:3]).joined(DATA)
+
+
+@pytest.mark.parametrize("masked", ["ids", "vectors"])
+def test_masked_values_are_refused(masked):
+    arrays = {"ids": DATA.items.ids, "vectors": X}
+    arrays[masked] = np.ma.masked_equal(arrays[masked], arrays[masked].flat[0])
+    with pytest.raises(ValueError, match="item vectors: some values are masked, expected none"):
+        ItemVectors(**arrays)

@@ -17,13 +17,15 @@ from .vocabulary import Vocabulary
 
 @dataclass(frozen=True, eq=False)
 class ItemVectors:
-    """Vectors (n, W) of items, by ids (n,). ValueError for shapes, dtypes, NaN, all 0, and ids that occur twice."""
+    """Vectors (n, W) of items, by ids (n,). ValueError for shapes, dtypes, masks, NaN, all 0, and ids that occur twice."""
 
     ids: np.ndarray
     vectors: np.ndarray
     name: str = "item vectors"           # in messages: the file
 
     def __post_init__(self) -> None:
+        if np.ma.is_masked(self.ids) or np.ma.is_masked(self.vectors):      # np.asarray drops a mask
+            raise ValueError(f"{self.name}: some values are masked, expected none")
         ids, vectors = (np.asarray(part) for part in (self.ids, self.vectors))
         if vectors.ndim != 2 or not vectors.size or vectors.dtype.kind != "f":
             what = f"{vectors.shape} {vectors.dtype}"
