@@ -17,7 +17,7 @@ from .vocabulary import Vocabulary
 
 @dataclass(frozen=True, eq=False)
 class ItemVectors:
-    """Vectors (n, W) of items, by ids (n,). ValueError for shapes, dtypes, masks, NaN, all 0, and ids that come twice."""
+    """Vectors (n, W) of items, by ids (n,). ValueError for shapes, dtypes, masks, NaN, all 0, and ids that recur."""
 
     ids: np.ndarray
     vectors: np.ndarray
