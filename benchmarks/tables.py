@@ -204,9 +204,10 @@ def summary(table: Table, result: dict[str, Any]) -> str:
         where = f"benchmarks/results/{table.name}.md"
         lines += [
             "",
-            f"{table.remarks.strip()} Between seeds full metrics differ by up to {100 * max(moves[:2]):.0f} % "
-            f"of their value, sampled ones by {100 * max(moves[2:]):.0f} %: smaller differences of single runs say "
-            f"nothing. All of it, with published numbers: [{where}](../{where}).",
+            f"{table.remarks.strip()} Between the {len(runs[first])} seeds of the first row in bold full metrics "
+            f"differ by up to {100 * max(moves[:2]):.0f} % of their value, sampled ones by "
+            f"{100 * max(moves[2:]):.0f} %: smaller differences of single runs say nothing. "
+            f"All of it, with published numbers: [{where}](../{where}).",
         ]
     return "\n".join(lines)
 

@@ -514,8 +514,8 @@ show_figure(
 # After seven epochs softmax has the rule: not what came within seconds, but what came two to five hours ago. SiLU has it after 35, with numbers several times as large. In softmax a bias is a factor: $-1$ makes any weight
 # 2.7 times smaller. In SiLU it moves the score, and a click is quiet only far below $-5$, as the burst showed.
 #
-# So is HSTU worse than SASRec? **That has not been shown.** It is one small world and one layer, and more epochs already take back most of the loss; the authors report gains on data that are
-# larger by many orders of magnitude. What was shown is that two changes under one name can pull in opposite directions, and that only rows with one change each, and with enough epochs, can tell. [The experiment on
+# So is HSTU worse than SASRec? **That has not been shown.** It is one small world and one layer, and more epochs already take back most of the loss; the authors report gains on MovieLens 1M
+# and on much larger data. What was shown is that two changes under one name can pull in opposite directions, and that only rows with one change each, and with enough epochs, can tell. [The experiment on
 # Beauty and MovieLens 100K](../benchmarks/results/reproduce/hstu/README.md) has the same rows: none of the changes alone moves NDCG@10 beyond what four seeds make, and on Beauty HSTU is a tenth behind SASRec with cross-entropy.
 #
 # | what is often said | what the cells above show |

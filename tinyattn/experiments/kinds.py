@@ -81,17 +81,17 @@ values, and latent vectors, are fewer numbers a token, of all tokens. With a win
 L (w - 1) tokens back, here {TRAINED["layers"] * (WINDOW - 1)}, and sinks are the first {SINKS} tokens, which all later
 ones see; what is asked for may stand between, or be a count of tokens there: *no*. **Parity** takes a state that a
 token can flip. Attention with bounded scores has none (Hahn 2020; with a norm and positions i / n it can still solve
-the task, Chiang & Cholak 2022). Linear recurrences with decays of at least 0 have none either: RWKV, Mamba and Gated
-DeltaNet (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states of RNN and GRU are bounded
-(Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 for as many a's as b's (Bhattamishra et al.
-2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024); here decays come near 1 and never
-reach it. Learned positions beyond the trained length are untrained. The theory says whether weights exist that solve a
-task at every length. It says nothing about training: where a *yes* was not solved, these steps did not find such
-weights; where a *no* was solved, it was solved at this length.
+the task, Chiang & Cholak 2022). Linear recurrences whose maps have no negative eigenvalue have none either: RWKV and
+Mamba (Sarrof et al. 2024), Gated DeltaNet (Grazzi et al. 2024). **Balance**: an LSTM's cell counts without bound, the
+states of RNN and GRU are bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 for as many a's
+as b's (Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024); here
+decays come near 1 and never reach it. Learned positions beyond the trained length are untrained. The theory says
+whether weights exist that solve a task at every length. It says nothing about training: where a *yes* was not solved,
+these steps did not find such weights; where a *no* was solved, it was solved at this length.
 """
 ROOM = """
 Here no task asks for more than {most:.0f} bits, and the smallest state, {kept} numbers in float32, has {bits:,}: where
-they fail, the reason is training, and not their size.
+they fail, it is not for want of room.
 """
 
 
