@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from benchmarks.machine import RESULTS
+from benchmarks.models import BY_TIME, MODELS
 from tinyattn.evaluation import holm
 from tinyattn.evaluation.means import CHANCE
 from tinyattn.experiments import EXPERIMENTS, results_of
 from tinyattn.experiments.awrsr.claims import contrast
 from tinyattn.experiments.hstu import PARTS
+from tinyattn.experiments.planted import COMPARED, FITS, WORLDS, optimum
 from tinyattn.experiments.splits import ALSO_BY_TIME
 from tinyattn.experiments.tables import compare, values
 
@@ -64,6 +66,27 @@ def test_planted():
     assert every_run_ahead("planted", "drift-gru4rec-bce", "drift-gru4rec")
     best = max(mean("planted", key) for key in results("planted") if key.startswith("series-"))
     assert min(mean("planted", f"series-{model}") for model in ("ease", "fism")) > 0.995 * best
+    gains = {}
+    for world, (_, made) in WORLDS.items():
+        key = world.replace(" ", "-")
+        if f"{key}-bert4rec-longer" in results("planted"):
+            (longer,) = results("planted")[f"{key}-bert4rec-longer"]
+            assert longer["epochs"] < 300
+            gains[world] = (values([longer], FULL)[0] - seeds("planted", f"{key}-bert4rec")[0]) / optimum(made)
+    assert gains.keys() == {"drift", "series"}
+    assert max(gains.values()) < 0.0065
+    for world in ("low-rank", "drift", "series"):
+        assert every_run_ahead("planted", f"{world}-sasrec-sampled", f"{world}-sasrec")
+        assert mean("planted", f"{world}-sasrec-sampled") > mean("planted", f"{world}-sasrec-bce")
+
+
+def test_what_the_page_of_models_says_of_planted_truth():
+    shares, nearer = [], 0
+    for world, fits in FITS.items():
+        found = {key: mean("planted", f"{world.replace(' ', '-')}-{key}") for key in COMPARED}
+        shares += [found[key] / optimum(WORLDS[world][1]) for key in fits]
+        nearer += max(found, key=found.__getitem__) not in fits
+    assert (math.floor(100 * min(shares)), round(100 * max(shares)), nearer) == (84, 100, 3)
 
 
 def test_ablations():
@@ -79,6 +102,12 @@ def test_ablations():
     for (one, other), gain in gains.items():
         assert found[one] - found[other] == pytest.approx(gain, abs=6e-4)
     assert all(abs(off("ablations", key)) < BAND for key in ("long", "long-200", "long-10-longer"))
+    assert off("ablations", "long-10") < -BAND
+    under_full = [compare(EXPERIMENTS["ablations"], results("ablations"), key, "default", FULL) for key in same + lower]
+    chances = dict(zip(same + lower, holm([each.p for each in under_full]), strict=True))
+    assert {key for key, p in chances.items() if p < CHANCE} == {"1-block", *lower}
+    assert under_full[0].size / mean("ablations", "default") == pytest.approx(0.11, abs=0.005)
+    assert round(chances["1-block"], 3) == 0.003
 
 
 def test_full():
@@ -100,6 +129,18 @@ def test_what_the_page_of_models_says_of_full_ranking():
         assert every_run_ahead("full", f"ml-1m-{model}", "ml-1m-markov")
         assert every_run_ahead("full", "beauty-markov", f"beauty-{model}")
     means = {key: mean("full", key) for key in results("full")}
+    many = {f"ml-1m-{key}" for key in ("gbce", "ce", "sampled-softmax", "esasrec", "hstu", "gbce-as-published")}
+    assert {round(means[key], 2) for key in many} == {0.16, 0.17}
+    others = [key for key in means if key.startswith("ml-1m") and key not in many]
+    assert max(means[key] for key in others) < min(means[key] for key in many)
+    assert round(means["ml-1m-bce"], 2) == 0.11
+    chain, *counted = (means[f"beauty-{model}"] for model in ("markov", "markov2", "cosine", "ease", "popularity"))
+    assert chain > max(counted)
+    (published,) = results("full")["ml-1m-gbce-as-published"]
+    popular = means["ml-1m-popularity"]
+    assert max(published["valid"][:15]) < 1.3 * popular < 1.4 * popular < min(published["valid"][16:])
+    assert all(run["valid"][5] > 4 * popular for run in results("full")["ml-1m-gbce"])
+    assert min(seeds("full", "ml-1m-gbce")) < values([published], FULL)[0] < max(seeds("full", "ml-1m-gbce"))
     assert max((means[key], key) for key in means if key.startswith("ml-1m"))[1] == "ml-1m-esasrec"
     lead = compare(EXPERIMENTS["full"], results("full"), "ml-1m-esasrec", "ml-1m-gbce", FULL)
     assert 0.045 < lead.p < 0.055
@@ -114,6 +155,35 @@ def test_what_the_page_of_models_says_of_games():
     pairs = [(f"games-{model}", "games-markov") for model in ("sasrec", "fism", "fossil")]
     pairs += [("games-sasrec", "games-fism"), ("games-sasrec", "games-fossil")]
     assert ahead("sampled", *pairs, column=SAMPLED) == [1] * 5
+    assert ahead("sampled", *pairs[:3], column=FULL) == [-1] * 3
+    shares = [mean("sampled", "games-popularity", column) / mean("sampled", "games-sasrec", column)
+              for column in (SAMPLED, FULL)]  # fmt: skip
+    assert [round(share, 2) for share in shares] == [0.55, 0.3]
+    rises = [[round(mean("sampled", f"{data}-gru4rec-{key}", SAMPLED), 2) for key in ("plus", "uniform")]
+             for data in ("ml-1m", "games")]  # fmt: skip
+    assert rises == [[0.47, 0.57], [0.42, 0.53]]
+    assert round(mean("sampled", "games-sasrec-longer", SAMPLED), 2) == 0.53
+
+
+def test_what_the_page_of_models_says_of_a_split_by_time():
+    places = {}
+    both = [key for title, (_, _, key) in MODELS.items()
+            if key and results("splits").get(f"beauty-time-{BY_TIME.get(title, key)}")]  # fmt: skip
+    for split, of in {"last": lambda key: mean("full", f"beauty-{key}"),
+                      "time": lambda key: mean("splits", f"beauty-time-{key}")}.items():  # fmt: skip
+        order = sorted(both, key=of, reverse=True)
+        places[split] = order.index("markov") + 1
+        before = set(order[: order.index("markov")])
+        assert before == {"gbce", "sampled-softmax", "ce"} | (
+            {"esasrec", "ease", "bert4rec", "cosine"} if split == "time" else set()
+        )
+    assert (len(both), places) == (10, {"last": 4, "time": 8})
+    ease = mean("splits", "beauty-time-ease")
+    assert [round(mean(name, "beauty-time-ce") / ease, 2) for name in ("splits", "hstu")] == [1.06, 1.25]
+    fingerprints = {run["data"]["fingerprint"] for name in ("splits", "hstu")
+                    for run in results(name)["beauty-time-ce"]}  # fmt: skip
+    assert len(fingerprints) == 1
+    assert ahead("hstu", ("beauty-time-ce", "beauty-time-esasrec")) == [1]
 
 
 def test_density():
@@ -122,6 +192,8 @@ def test_density():
     pairs += [(f"{n}-sasrec", f"{n}-gru4rec") for n in ("newest-50", "newest-20", "all")]
     assert len(pairs) == 11
     assert ahead("density", *pairs) == [1, 1] + [0] * 9
+    found = [compare(EXPERIMENTS["density"], results("density"), *pair, FULL).p for pair in pairs]
+    assert max(holm(found)[:2]) < 0.01
     for n in ("newest-20", "all"):
         assert every_run_ahead("density", f"{n}-sasrec", f"{n}-gru4rec")
         assert every_run_ahead("density", f"{n}-gru4rec", f"{n}-markov")
@@ -169,8 +241,14 @@ def test_sampled():
         assert of(data, "gru4rec-plus") < 0
         assert off("sampled", f"{data}-gru4rec-uniform", f"{data}-gru4rec-plus") > 0
     assert abs(of("ml-1m", "fpmc", "-dropout")) < BAND < abs(of("games", "fpmc", "-patience"))
-    for tried in ("-wide", "-targets"):
-        assert abs(of("ml-1m", "caser")) > abs(of("ml-1m", "caser", tried)) > BAND
+    gains = [mean("sampled", f"ml-1m-caser-{tried}", column) - mean("sampled", "ml-1m-caser", column)
+             for tried in ("wide", "targets") for column in (SAMPLED, ("uni100", "hr@10"))]  # fmt: skip
+    assert (round(min(gains), 3), round(max(gains), 3)) == (0.005, 0.011)
+    assert all(abs(of("ml-1m", "caser", tried)) > BAND for tried in ("-wide", "-targets"))
+    hit = ("uni100", "hr@10")
+    above = mean("sampled", "ml-1m-gru4rec-short", hit) - EXPERIMENTS["sampled"].rows["ml-1m-gru4rec"].published[hit]
+    assert abs(of("ml-1m", "gru4rec", "-short")) < BAND < above
+    assert of("games", "gru4rec", "-short") > BAND
     assert abs(of("games", "caser")) < BAND < of("games", "caser", "-targets")
     assert abs(of("games", "sasrec", "-longer")) < BAND < abs(of("games", "sasrec"))
 
@@ -181,6 +259,11 @@ def test_what_the_page_of_models_says_of_hstu():
         found = dict(zip(pairs, ahead("hstu", *pairs.values()), strict=True))
         behind = {"HSTU beside SASRec with cross-entropy": -1} if data == "beauty" else {}
         assert found == dict.fromkeys(PARTS, 0) | behind
+        if data == "beauty":
+            changes = [compare(EXPERIMENTS["hstu"], results("hstu"), *pair, FULL) for pair in [*pairs.values()][:6]]
+            reach = max(max(abs(change.low), abs(change.high)) for change in changes)
+            assert round(reach, 3) == 0.004
+            assert {round(mean("hstu", f"{data}-time-{key}"), 3) for key in ("hstu", "softmax-places")} == {0.026}
         assert all(len(seeds("hstu", key)) == 4 for keys in pairs.values() for key in keys)
     assert len(PARTS) == 10
     mine = mean("hstu", "beauty-time-hstu")
