@@ -136,7 +136,7 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--contenders", default="tinyattn,torch-sdpa", metavar="NAME,NAME",
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME",
                         help=f"contenders to measure: {', '.join(CONTENDERS)}")  # fmt: skip
     args = parser.parse_args()
     names = args.contenders.split(",")

@@ -9,7 +9,7 @@ which processors without AVX-512 use. The kernels matter, and not the make: an A
 of a Xeon's seed 0 to the last bit.
 
 Writes benchmarks/results/default_world.json after each run, figures/attention.svg (from SASRec with seed 0), and the
-block of README.md that quotes the results. A run that is in the results file is not repeated.
+block of README.md that quotes the results. A run that is in the results file is not repeated on a CPU of the same make.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def measure(result: dict[str, Any], seeds: int) -> None:
     result["command"] = "tinyattn train --seed S"
     for seed in range(seeds):
         for make in MAKES:
-            if any((run["seed"], run["kernels"]) == (seed, make) for run in runs):
+            if any((run["seed"], run["kernels"], cpu(run)) == (seed, make, describe()["cpu"]) for run in runs):
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 out = Path(folder) / "run"
@@ -85,13 +85,17 @@ def train(flags: str, seed: int, out: Path, make: str = "its own") -> dict[str, 
     }  # fmt: skip
 
 
+def cpu(run: dict[str, Any]) -> str:
+    return str(run["machine"]["cpu"])
+
+
 def measure_others(result: dict[str, Any], seeds: int) -> None:
     """Train every missing run of OTHERS, and write the results after each."""
     for seed in range(seeds):
         for title, flags in OTHERS.items():
             command = f"tinyattn train {flags} --seed S"
             row = result.setdefault("others", {}).setdefault(title, {"command": command, "runs": []})
-            if all(run["seed"] != seed for run in row["runs"]):
+            if all((run["seed"], cpu(run)) != (seed, describe()["cpu"]) for run in row["runs"]):
                 with tempfile.TemporaryDirectory() as folder:
                     row["runs"].append(train(flags, seed, Path(folder) / "run"))
                 write_result(RESULT, result)
@@ -128,14 +132,15 @@ def text(result: dict[str, Any]) -> str:
     share = ", ".join(f"{between((100 * closed(run, n) for run in runs), 0)} % in {n.upper()}" for n in NAMES)
     seconds, seeds = [run["cpu_seconds"] for run in runs], {run["seed"] for run in runs}
     every = [*runs, *(run for row in others.values() for run in row["runs"])]
-    fewer = " or ".join(sorted({str(len(row["runs"])) for row in others.values()}))
+    fewer = " or ".join(sorted({str(len({run["seed"] for run in row["runs"]})) for row in others.values()}))
+    cpus = list(dict.fromkeys(map(cpu, runs)))
     lines += [
         "",
         "Trained rows show a range, rounded outwards: another seed, or a processor that rounds differently, ends a "
-        f"little elsewhere. SASRec was trained with {len(seeds)} seeds, each by kernels for AVX-512, which this Xeon "
-        f"has, and by those for AVX2, as processors without it use; the others with {fewer}. SASRec closes most of "
-        f"the gap between a Markov chain and the optimum: {share}. A run took {between(seconds, 0)} s of CPU time, of "
-        "all cores together "
+        f"little elsewhere. SASRec was trained with {len(seeds)} seeds, each by kernels for AVX-512, which "
+        f"{' and '.join(cpus)} {'have' if len(cpus) > 1 else 'has'}, and by those for AVX2, as processors without it "
+        f"use; the others with {fewer}. SASRec closes most of the gap between a Markov chain and the optimum: {share}. "
+        f"A run took {between(seconds, 0)} s of CPU time, of all cores together "
         f"({made_on(*(run['machine'] for run in every))}). "
         "Figures: [benchmarks/results/default_world.json](benchmarks/results/default_world.json).",
     ]  # fmt: skip

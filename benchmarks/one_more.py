@@ -130,10 +130,11 @@ HEADS = {
 HOW = f"""
 In brackets: times tinyattn's with its cache, medians of ratios within a round. The text's model is a decoder in GPT's
 form, {TEXT["n_tokens"]} tokens, d {TEXT["dim"]}, {TEXT["layers"]} layers, {TEXT["heads"]} heads, with as much context
-as the case names; a step ends with the scores of all tokens. With a window a token costs the same however many there
-were, and with a recurrent mixer both time and what is kept stay as they are (PyTorch is not measured there). What is
-kept are keys and values, or states, of all layers, in float32. The history's model is SASRec with rotary positions, or
-none with a recurrent mixer, {HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]} blocks; a step is
+as the case names; a step ends with the scores of all tokens. With a window a token costs about the same however many
+there were, and so it does with a recurrent mixer, where what is kept stays as it is, too (PyTorch is not measured
+there). What is kept are keys and values, or states, of all layers, in float32. The history's model is SASRec with
+rotary positions, or none with a recurrent mixer, {HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]}
+blocks; a step is
 `session.add(item).best(10)`, and ends with the ten best items that are not in the history. (With learned positions,
 which count from the newest item, nothing can be kept: there a session reads all again, which takes as long as the table
 above says.) With a cache the last {ADDED[True]} tokens are timed, one by one; of "all again" the last {ADDED[False]},

@@ -159,6 +159,7 @@ def tables(result: dict[str, Any]) -> str:
     one, both, step = result["one"], result["both"], 1e3 * result["step"]
     floor, work, slices = floors(result), result["flops"], result["shapes"]
     products = floor[LINEAR] + floor[SCORES]
+    linear, tile = f"linear {result['dim']}", f"tile {result['dim']}"
     lines = ["### What the machine can do", ""]
     lines += ["| | unit | one core | two at once |", "|---|---|---|---|"]
     for name, (what, unit) in ROOF.items():
@@ -188,7 +189,8 @@ def tables(result: dict[str, Any]) -> str:
         f"{work[LINEAR] / 1e9:.2f} in linear maps, {work[SCORES] / 1e9:.2f} in attention. Alone, at the speed of such "
         f"shapes above, they would take {products:.1f} ms, {100 * products / step:.0f} % of the step.",
         f"- At the speed of the largest product they would take "
-        f"{1e3 * (work[LINEAR] + work[SCORES]) / one['peak']:.1f} ms: products of 50 columns do not fill a core.",
+        f"{1e3 * (work[LINEAR] + work[SCORES]) / one['peak']:.1f} ms: linear maps of {result['dim']} columns reach "
+        f"{100 * one[linear] / one['peak']:.0f} % of it, tiles of scores {100 * one[tile] / one['peak']:.0f} %.",
         f"- Calls alone: a slice of one token takes {1e3 * result['a slice of one token']:.2f} ms, "
         f"{1e3 * result['a slice of one token'] * len(slices):.1f} ms for {len(slices)} of them. That is the "
         "interpreter's part, and NumPy's before it begins to compute; it is spread over all lines of the table.",

@@ -320,16 +320,19 @@ def summary(result: dict[str, Any]) -> str:
 
 
 def sentence(result: dict[str, Any]) -> str:
-    """The sentence of README, made from the results file alone: PyTorch's faster form in each configuration."""
-    torch = ("torch-mha", "torch-sdpa")
-    times = [
-        min(float(np.median(ratios(row, name))) for name in torch if name in row["contenders"])
-        for row in result.values()
-    ]
+    """README's sentences, made from the results file alone: PyTorch's faster form, and the one in slices."""
+
+    def times(*names: str) -> list[float]:
+        found = ([float(np.median(ratios(row, name))) for name in names if name in row["contenders"]]
+                 for row in result.values())  # fmt: skip
+        return [min(each) for each in found if each]
+
+    usual, sliced = times("torch-mha", "torch-sdpa"), times("torch-buckets")
+    slices = f"; cut into slices by length as here, {min(sliced):.2f} to {max(sliced):.2f} times" if sliced else ""
     machine = next(iter(result.values()))["machine"]
     return (
-        f"PyTorch takes {min(times):.2f} to {max(times):.2f} times as long for a step, in the faster of its two usual "
-        f"forms and in {len(times)} configurations (medians, {machine['cores']} cores of {machine['cpu']}, "
+        f"PyTorch takes {min(usual):.2f} to {max(usual):.2f} times as long for a step, in the faster of its two usual "
+        f"forms and in {len(usual)} configurations{slices} (medians, {machine['cores']} cores of {machine['cpu']}, "
         f"{machine['date']}; [docs/speed.md](docs/speed.md))."
     )
 

@@ -53,6 +53,10 @@ GOALS = {                    # by the model's name or, if it is not here, by its
 }
 
 
+def trained() -> list[str]:
+    return [name for name, cls in MODELS.items() if issubclass(cls, SequenceModel)]
+
+
 def measure(model: str, flags: tuple[str, ...]) -> dict[str, Any]:
     """Train one model on one data set. The lowest possible loss, where known, is subtracted from that of a text."""
     with tempfile.TemporaryDirectory() as folder:
@@ -100,6 +104,8 @@ the data that it has not seen. Seconds are those of the whole command: drawing t
 
 {table(result["rows"])}
 
+Not measured here: {", ".join(sorted(set(trained()) - {row["model"] for row in result["rows"]})) or "none"}.
+
 ## Are lower layers local?
 
 The mean distance between a patch and those it looks at, over all heads of a block, divided by that of a head that
@@ -119,12 +125,11 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> None:
-    trained = [name for name, cls in MODELS.items() if issubclass(cls, SequenceModel)]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=trained, metavar="MODEL", help="train this one; other rows stay")
+    parser.add_argument("--only", choices=trained(), metavar="MODEL", help="train this one; other rows stay")
     only = parser.parse_args().only
     rows = json.loads(RESULT.read_text())["rows"] if RESULT.exists() else []
-    for name in trained:
+    for name in trained():
         if only not in (None, name):
             continue
         found = []
@@ -132,7 +137,7 @@ def main() -> None:
             found.append(measure(name, flags) | {"machine": describe()})
             print(table(found).splitlines()[-1], flush=True)
         rows = [row for row in rows if row["model"] != name] + found
-        rows.sort(key=lambda row: trained.index(row["model"]))
+        rows.sort(key=lambda row: trained().index(row["model"]))
         write_result(RESULT, {"rows": rows})  # after each model, so that no result is lost
     write_pages(__file__, pages())
     print(page({"rows": rows}))

@@ -34,10 +34,28 @@ def test_what_is_trained_has_a_range_and_what_is_counted_a_number():
         "| GRU4Rec | 0.63 to 0.64 | 0.63 to 0.64 | 0.63 to 0.64 |",
         "| optimum | 0.7000 | 0.7000 | 0.7000 |",
     ]
-    assert "trained with 2 seeds" in lines[-1]
+    assert "trained with 2 seeds, each by kernels for AVX-512, which abacus has, and" in lines[-1]
     assert "others with 1. SASRec" in lines[-1]
     assert "89 to 91 % in HR@10" in lines[-1]
     assert "80 to 81 s of CPU time" in lines[-1]
+
+
+def test_another_make_of_processor_trains_beside_the_first(monkeypatch, tmp_path):
+    monkeypatch.setattr(default_world, "RESULT", tmp_path / "default_world.json")
+    monkeypatch.setattr(default_world, "describe", lambda: MACHINE | {"cpu": "slide rule"})
+    monkeypatch.setattr(default_world, "train", lambda flags, seed, out, make="its own": run(seed, 0.6) | {
+        "kernels": make, "machine": MACHINE | {"cpu": "slide rule"}})  # fmt: skip
+    monkeypatch.setattr(default_world, "picture", lambda model: None)
+    monkeypatch.setattr(default_world, "save", lambda *picture: None)
+    monkeypatch.setattr(default_world.SASRec, "load", lambda path: None)
+    result = {"runs": [run(0, 0.65) | {"kernels": make} for make in default_world.MAKES]}
+    for _ in range(2):
+        default_world.measure(result, 1)
+        default_world.measure_others(result, 1)
+    assert [(r["kernels"], r["machine"]["cpu"]) for r in result["runs"]] == [
+        (make, name) for name in ("abacus", "slide rule") for make in default_world.MAKES]  # fmt: skip
+    assert all(len(row["runs"]) == 1 for row in result["others"].values())
+    assert "which abacus and slide rule have, and" in text(result)
 
 
 @pytest.mark.slow(60)

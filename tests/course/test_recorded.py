@@ -3,9 +3,10 @@
 import ast
 import json
 import re
+from itertools import pairwise
 
 from benchmarks import ladder, roofline
-from benchmarks.machine import RESULTS
+from benchmarks.machine import RESULTS, ROOT
 from tinyattn.course.chapters import chapters
 from tinyattn.course.exercises.chapter_22 import PRODUCTS_MS, STEP_MS
 
@@ -18,13 +19,33 @@ def assigned(number, name):
     return ast.literal_eval(node.value), " ".join(re.sub(r"^# ?", "", chapter.source, flags=re.M).split())
 
 
+WORDS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"]
+
+
+def make(machine):
+    """The processor's make, as chapters name it."""
+    return machine["cpu"].replace("(R)", "").removesuffix(" Processor")
+
+
 def test_the_ladder_of_chapter_22():
     steps, text = assigned(22, "LADDER")
-    rungs = json.loads((RESULTS / "ladder.json").read_text())["A"]["rungs"]
+    row = json.loads((RESULTS / "ladder.json").read_text())["A"]
+    rungs, machine = row["rungs"], row["machine"]
+    assert f"ms a step, {machine['cores']} cores of an {make(machine)}, NumPy {machine['numpy']}" in text
     climbed = [ms for row in ladder._climbed("A", rungs).values() if (ms := row.split(" ")[0])]
     assert [f"{ms:.1f}" for ms in steps.values()] == climbed
     assert f"took {max(steps.values()):.0f} ms a step" in text
     assert f"library's took {min(steps.values()):.0f}," in text
+    count = WORDS[len(steps) - 1]
+    assert f"from {max(steps.values()):.0f} ms to {min(steps.values()):.0f} has {count.lower()} steps" in text
+    assert f"{count} choices lead from the textbook's way to the library's" in text
+    gains = dict(zip(list(steps)[1:], (before / now for before, now in pairwise(steps.values())), strict=True))
+    assert set(sorted(gains, key=gains.get)[-2:]) == {"rows sorted by length", "2 worker processes"}
+    assert "Sorting by length gains most, together with the second core." in text
+    slower = WORDS[sum(gain < 1 for gain in gains.values())]
+    rounds = WORDS[row["options"]["rounds"]].lower()
+    assert f"{slower} lines made it *slower* in this record of {rounds} rounds." in text
+    assert f"{slower.lower()} bars are longer than the one above" in text
     page = (RESULTS / "ladder.md").read_text()
     for quoted in re.findall(r"\d\.\d\d \(\d\.\d\d to \d\.\d\d\)", text.replace(" times as long", "")):
         assert quoted in page
@@ -41,6 +62,23 @@ def test_the_profile_of_chapter_22():
     assert largest == [round(ms, 1) for ms in groups[: len(largest)]]
     assert abs(sum(groups[len(largest) :]) - rest) < 0.1
     assert round(sum(profile.values()), 1) == STEP_MS
+    machine, both = result["machine"], sum(PRODUCTS_MS)
+    assert f"(Recorded on an {make(machine)} with NumPy {machine['numpy']} by" in text
+    norms = round(groups[2], 1)
+    for name, ms in (("linear maps", PRODUCTS_MS[0]), ("both products", both), ("norms", norms)):
+        assert f'("{name}, {100 * ms / STEP_MS:.0f} %", {ms:.1f},' in text
+    most, least = (STEP_MS / (STEP_MS - ms) for ms in (both, PRODUCTS_MS[0]))
+    assert f"at {most:.1f} for both products, at {least:.1f} for linear maps alone" in text
+    assert f"linear maps and attention take {100 * both / STEP_MS:.0f} %" in text
+    hints, (linear, scores), share = (ROOT / "notebooks/exercises/22.toml").read_text(), PRODUCTS_MS, both / STEP_MS
+    assert f"{STEP_MS} - {linear} - {scores} = {STEP_MS - both:.1f} ms are left. Divide {STEP_MS} by that." in hints
+    assert f"p = {both:.1f} / {STEP_MS} = {share:.2f}, the step can become 1 / (1 - p) = {most:.1f} times" in hints
+    alone = STEP_MS / (STEP_MS - scores)
+    wrong = {"share_of_the_rest": 1 / share, "share": share, "left": 1 - share, "per_cent": 100 * share,
+             "linear_alone": least, "attention_alone": alone, "factors_multiplied": least * alone}  # fmt: skip
+    for name, value in wrong.items():
+        (shown,) = re.findall(rf"^{name} = \[([\d.]+),", hints, re.M)
+        assert abs(float(shown) / value - 1) < 0.002, name
 
 
 def test_the_card_of_chapter_21():
