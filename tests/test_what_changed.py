@@ -1,5 +1,6 @@
-"""Exact paths, Jacobians and sizes; and the command that measures the rest, on small sizes."""
+"""Exact paths, Jacobians and sizes; the command that measures the rest, on small sizes; and what its page says."""
 
+import json
 import math
 
 import numpy as np
@@ -111,3 +112,31 @@ def test_the_page_says_what_was_measured(tmp_path, monkeypatch, capsys):
     assert "| neither | 1 (1 to 1) |" in page
     for name, draw in what_changed.DRAW.items():
         assert save(draw(what_changed.PARTS[name](TINY)), tmp_path / "a.png").stat().st_size
+
+
+def test_what_the_page_of_kinds_says_of_the_table():
+    result = json.loads(what_changed.RESULT.read_text())
+    text = " ".join(what_changed.DOCS.read_text().split())
+    jacobians = {name: np.median(norms, axis=0) for name, norms in result["counted"]["gradients"]["found"].items()}
+    first = {name: norms[0] / norms[-1] for name, norms in jacobians.items()}
+    assert first["rnn"] < first["rnn-rotation"] < 1e-12                          # more slowly
+    assert first["lstm-1997"] > 1                                              # it grows
+    assert max(first["lstm"], first["lstm-0"]) < 1e-8
+    assert first["lstm-3"] > 0.5
+    assert min(first, key=first.__getitem__) == "mamba-short"
+    within_four = result["counted"]["fields"]["found"]["mamba"]["256"]["share"]["4"]
+    assert within_four > 0.99
+    depth = {title: {int(n): np.median(runs["tokens"]) for n, runs in found.items()}
+             for title, found in result["counted"]["depth"]["found"].items()}  # fmt: skip
+    assert depth["neither"][32] < 1e-4 < 1e6 < depth["residuals, no norms"][32]
+    assert all(1 / 6 < depth[title][32] < 6 for title in what_changed.FORMS if "norms " in title)
+
+    timed = next(found for cpu, found in result["timed"].items() if cpu in text)
+    steps = {name: [np.median(np.divide(found["attention"]["tinyattn-1"], found[name]["tinyattn-1"]))
+                    for found in timed["seconds"].values()] for name in KINDS}  # fmt: skip
+    assert min(steps["rnn"]) >= 1
+    gated = [1 - ratio for name in ("lstm-1997", "lstm", "gru") for ratio in steps[name]]
+    assert f"LSTMs and a GRU {100 * min(gated):.0f} to {100 * max(gated):.0f} % fewer" in text
+    assert steps["rwkv"][0] < 1 < steps["rwkv"][-1]
+    low, high = (f"{of(steps['mamba']):.1f}".lstrip("0") for of in (min, max))
+    assert f"Mamba {low} to {high} times as many" in text
