@@ -81,8 +81,9 @@ def page(result: dict[str, Any]) -> str:
     rows = result["kinds"]
     both_have = [row for row in rows.values() if "theirs" in row]
     two = bool(both_have)
-    intro = "CPU seconds of `tinyattn check` on the library's own code, with imports and all processes; medians of"
-    lines = ["# What a check costs", "", f"{intro} {result['rounds']} rounds."]
+    rounds = f"medians of {result['rounds']} rounds" if result["rounds"] > 1 else "one round"
+    intro = "CPU seconds of `tinyattn check` on the library's own code, with imports and all processes; "
+    lines = ["# What a check costs", "", f"{intro}{rounds}."]
     if two:
         ours, theirs = (both_have[0][name]["commit"] for name in ("ours", "theirs"))
         shares = [median(row["ours"]) / median(row["theirs"]) for row in both_have]
@@ -102,8 +103,8 @@ def page(result: dict[str, Any]) -> str:
 def sentence(result: dict[str, Any]) -> str:
     seconds = [median(row["ours"]) for row in result["kinds"].values()]
     return (
-        f"A check of right code takes {min(seconds):.1f} to {max(seconds):.1f} seconds of CPU time, by kind "
-        "([benchmarks/results/checking.md](../benchmarks/results/checking.md))."
+        f"A check of this library's code takes {min(seconds):.1f} to {max(seconds):.1f} seconds of CPU time, by kind, "
+        f"on an {result['machine']['cpu']} ([{len(seconds)} kinds](../benchmarks/results/checking.md))."
     )
 
 

@@ -99,8 +99,9 @@ def distances(rows: list[dict[str, Any]]) -> str:
 def page(result: dict[str, Any]) -> str:
     return f"""# Models that are no recommenders: their goals, by one command each
 
-Each is trained with its defaults on the data that comes with it, in a process of its own, and measured on a tenth of
-the data that it has not seen. Seconds are those of the whole command: drawing the data, training, measuring, pictures.
+Each is trained once (seed 0) with its defaults on the data that comes with it, in a process of its own, and measured on
+a tenth of the data that it has not seen. Seconds are those of the whole command: drawing the data, training, measuring,
+pictures.
 
 {table(result["rows"])}
 

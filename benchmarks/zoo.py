@@ -252,12 +252,12 @@ def quote(result: dict[str, Any]) -> str:
     there, seen, known, right = (sum(r[key] for r in planted) for key in ("planted", "killed", "known", "named right"))
     wrong = sum(len(r["named wrong"]) for r in planted)
     return (
-        f"It finds {killed} of the {bugs} bugs of the zoo, and {seen:,} of {there:,} that an independent author "
-        f"planted in implementations written otherwise (loops, einsum, in place). {known} of these are also in the "
-        f"zoo: it names {right} of them rightly ({100 * right / known:.0f} %), and {wrong} wrongly. Of "
-        f"{held['implementations']} correct implementations, with {held['examples']:,} cases a property, it calls "
-        f"{len(held['accused'])} wrong: "
-        "[benchmarks/results/zoo.md](../benchmarks/results/zoo.md)."
+        f"It finds {killed} of the {bugs} bugs of the zoo, which has {len(rows)} kinds, and {seen:,} of {there:,} "
+        f"that an independent author planted in implementations written otherwise (loops, einsum, in place). "
+        f"{known} of these are also in the zoo: it names {right} of them rightly ({100 * right / known:.0f} %), and "
+        f"{wrong} wrongly. Of {held['implementations']} correct implementations, with {held['examples']:,} cases a "
+        f"property, it calls {len(held['accused'])} wrong ([measured](../benchmarks/results/zoo.md) "
+        f"{held['machine']['date']})."
     )
 
 
@@ -315,7 +315,7 @@ def _naming_lines(found: dict[str, Any]) -> list[str]:
         "Bugs planted by somebody else in implementations written differently (loops, einsum, in place), in "
         "`tests/check/variants/`. Known ones are in the zoo; naming one among equals counts as right. "
         f"{wrong} were given a wrong name. Of {unknown} bugs that the zoo does not have under that name, "
-        f"{strange} were named: mostly the same mistake under another name; benchmarks/results/zoo.json lists all.",
+        f"{strange} were named; benchmarks/results/zoo.json lists the names.",
         "",
         "| kind | planted | killed | known | named | wrong name | no name |",
         "|---|---|---|---|---|---|---|",

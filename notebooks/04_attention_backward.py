@@ -558,7 +558,7 @@ show_figure(
 # No: it does not fall, and is several times the divided one. So the sentence is half true. Undivided, the gradient of the *typical* query
 # vanishes: from $d = 16$ to $1024$ the median of $\lVert dq \rVert$ falls a thousandfold. The few queries that hesitate between two keys
 # become rarer, in proportion to $1/\sqrt d$, and what each of them receives grows with $\sqrt d$, since $k$ has more entries. So the
-# matrices do get a gradient; it comes from a few queries and misses the rest. Divided, mean and median agree, and neither depends on $d$.
+# matrices do get a gradient; it comes from a few queries and misses the rest. Divided, mean and median agree, and from $d = 16$ on neither depends on $d$.
 #
 # </details>
 #

@@ -510,8 +510,8 @@ show_figure(
 # In the folded picture squares mark the token before, circles the partner; yellow is a weight of 1. One head divides
 # its budget, as it must: where the two words differ it loses half, $\tfrac67 \cdot \tfrac12 = 0.43$. ($0.54 + 0.54$ is
 # more than 1, because one token in seven is counted in both: at most $\tfrac17 + \tfrac67 \cdot \tfrac12 = 0.57$ each.)
-# Two heads, with exactly as many parameters, take one relation each; *which* head takes which is decided by the initial
-# numbers. "Head 1" is not a name for anything, since the order of heads means nothing.
+# Two heads, with exactly as many parameters, take one relation each; *which* head takes which differs from seed
+# to seed. "Head 1" is not a name for anything, since the order of heads means nothing.
 #
 # But we *made* a task that asks for two heads. **Predict:** with eight heads of width 2, does one of them look at the
 # partner alone?

@@ -508,7 +508,7 @@ show_figure(
 )
 
 # %% [markdown]
-# CE's softmax is nearer to a probability; it lies about a quarter low, because some of it stands on what was seen, and training was short. BCE's $\sigma$ is no probability, and was never meant to be one. It
+# CE's softmax is nearer to a probability; it lies about a quarter low, in part because some of it stands on what was seen. BCE's $\sigma$ is no probability, and was never meant to be one. It
 # follows its optimum, but not closely, also since $q$ is not quite the same for all items. Negatives are drawn from what a person
 # *never* had in training, so an episode that they watch later is never a negative at earlier positions.
 #

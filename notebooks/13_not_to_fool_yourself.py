@@ -353,7 +353,7 @@ show_figure(
 # Among 100, rank 30 has nearly the credit of rank 2, and nobody scrolls to rank 30. The counts have more people up to the step at 10, popularity more under the whole curve. That is the finding of
 # [Krichene and Rendle (2020)](https://doi.org/10.1145/3394486.3403226): sampled metrics can put models in another order, however many people are measured.
 # The .79 and the .21 of the beginning are SASRec's, among 100 and among all. A first-order Markov chain has .64 among 100, .21 among all: far behind by
-# one protocol, equal by the other.
+# one protocol, equal to two digits by the other.
 #
 # ## Five: another seed
 #

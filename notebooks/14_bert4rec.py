@@ -405,8 +405,8 @@ show_figure(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# SASRec is first by a hair, and gets there in a fraction of the epochs: it learns from every position of a row, BERT4Rec from the few that are hidden.
-# With rows that hide the last item BERT4Rec comes as far as two seeds can tell apart; without them it falls behind: few of its training rows ask
+# SASRec and BERT4Rec with rows that hide the last item come equally far, as far as two seeds can tell; SASRec gets there in a fraction of the epochs.
+# (It learns from every position of a row, BERT4Rec from the few that are hidden.) Without such rows BERT4Rec falls behind: few of its training rows ask
 # what is asked in use, with the last item alone hidden.
 #
 # </details>

@@ -572,7 +572,7 @@ show_figure(
 )
 
 # %% [markdown]
-# Both estimates hold; the circles are $n = d^2 / (2 \ln n)$. As with the vector, how many pairs can be recalled is a share of how many numbers the state has. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 17 and 18), and
+# Both estimates hold; the circles are $n = d^2 / (2 \ln n)$. As with the vector, how many pairs can be recalled grows nearly in proportion to how many numbers the state has: *a larger state forgets later.* Softmax attention looks up sharply (chapters 17 and 18), and
 # stores $2nd$ numbers for that.
 #
 # ### Write the difference

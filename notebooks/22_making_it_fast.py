@@ -225,7 +225,7 @@ print("dtype:", short.dtype, " error below 1e-6:", error < 1e-6, " above 1e-9:",
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# About $10^{-7}$: float32 has 24 bits, and $2^{-24} = 6 \cdot 10^{-8}$. Noise in the gradients of a batch is a million times larger. But one float64 on the way, such as `np.sqrt(d)`, can
+# About $10^{-7}$: float32 has 24 bits, and $2^{-24} = 6 \cdot 10^{-8}$. The noise in the gradient of a batch is far larger. But one float64 on the way, such as `np.sqrt(d)`, can
 # double everything after it.
 #
 # </details>
@@ -313,7 +313,7 @@ table("loss alone | arrays of n · V", rows, digits=2)
 #
 # ## What need not be computed at all
 #
-# The largest gain of the whole ladder needs no arithmetic. Histories have different lengths, and a batch is as wide as its longest. **Predict:** eight histories of 200, 10, 20, 190, 30, 180, 15 and
+# The most milliseconds of the whole ladder are saved without any arithmetic. Histories have different lengths, and a batch is as wide as its longest. **Predict:** eight histories of 200, 10, 20, 190, 30, 180, 15 and
 # 175 items. How many positions does one block compute, how many do two slices of four, each as wide as its longest, and how many two slices of four after sorting?
 
 # %% tags=["hide-output"]

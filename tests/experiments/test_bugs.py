@@ -236,6 +236,19 @@ def test_chapter_09_has_the_numbers_of_its_ten_bugs():
     assert [line.removeprefix("# ") for line in source if line.startswith("# | `")] == chapter(results)
 
 
+def test_in_chapter_09_the_loss_of_six_bugs_falls_below_where_it_begins():
+    """It begins with 2 ln 2; after the first epoch it rises in some runs of two bugs, and peeking makes it lowest."""
+    lost = ("no_scale", "softmax_axis", "off_by_one_peek", "softmax_diag", "rowsum_missing", "dv_missing_batch")
+    runs = results_of(BUGGY, FOLDER)
+    for data, epochs in (("world", 6), ("ml-1m", 3)):
+        losses = {name: [run["loss"] for run in runs[key_of(data, *TEN[name])]] for name in lost}
+        assert all(len(run) == epochs and max(run) < 2 * math.log(2) for name in lost for run in losses[name])
+        rises = {name for name in lost if any(run[-1] > run[0] for run in losses[name])}
+        assert rises <= {"softmax_axis", "rowsum_missing"}
+        last = {name: [run[-1] for run in losses[name]] for name in lost}
+        assert all(max(last["off_by_one_peek"]) < min(last[name]) for name in lost if name != "off_by_one_peek")
+
+
 def test_the_picture_has_a_point_for_each_bug_that_the_check_finds_and_the_band_of_seeds():
     results = some(**{
         "world-attention-no_scale": [made(0.305, 75.0, check=CHECK)],
