@@ -5,8 +5,7 @@
 
 The last digits of a product depend on the processor, and the epoch that validates best may depend on these digits. So
 each seed is trained twice: with the kernels that OpenBLAS and NumPy choose here, and with those for AVX2 (MAKES),
-which processors without AVX-512 use. The kernels matter, and not the make: an AMD EPYC with AVX-512 gives the numbers
-of a Xeon's seed 0 to the last bit.
+which processors without AVX-512 use. Each make of processor has runs of these in the results file.
 
 Writes benchmarks/results/default_world.json after each run, figures/attention.svg (from SASRec with seed 0), and the
 block of README.md that quotes the results. A run that is in the results file is not repeated on a CPU of the same make.
@@ -139,8 +138,8 @@ def text(result: dict[str, Any]) -> str:
         "Trained rows show a range, rounded outwards: another seed, or a processor that rounds differently, ends a "
         f"little elsewhere. SASRec was trained with {len(seeds)} seeds, each by kernels for AVX-512, which "
         f"{' and '.join(cpus)} {'have' if len(cpus) > 1 else 'has'}, and by those for AVX2, as processors without it "
-        f"use; the others with {fewer}. SASRec closes most of the gap between a Markov chain and the optimum: {share}. "
-        f"A run took {between(seconds, 0)} s of CPU time, of all cores together "
+        f"use; the others with {fewer}, by the former. SASRec closes most of the gap between a Markov chain and the "
+        f"optimum: {share}. A run took {between(seconds, 0)} s of CPU time, of all cores together "
         f"({made_on(*(run['machine'] for run in every))}). "
         "Figures: [benchmarks/results/default_world.json](benchmarks/results/default_world.json).",
     ]  # fmt: skip

@@ -130,8 +130,8 @@ def _on_parquet(result: dict[str, Any]) -> str:
     most = {form: max(one["peak memory, GB"] for one in ones) for form, ones in by_form.items()}
     machine = result["machine"]
     return (
-        f"As Parquet {result['rows']:,} rows take {spans['Parquet']} s and {most['Parquet']:.1f} GB, and as text "
-        f"{spans['text']} s and {most['text']:.1f} GB ({made_on(machine)})."
+        f"As Parquet {result['rows']:,} rows take {spans['Parquet']} s of one core and {most['Parquet']:.1f} GB, and "
+        f"as text {spans['text']} s and {most['text']:.1f} GB ({made_on(machine)})."
     )
 
 

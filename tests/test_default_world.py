@@ -35,7 +35,7 @@ def test_what_is_trained_has_a_range_and_what_is_counted_a_number():
         "| optimum | 0.7000 | 0.7000 | 0.7000 |",
     ]
     assert "trained with 2 seeds, each by kernels for AVX-512, which abacus has, and" in lines[-1]
-    assert "others with 1. SASRec" in lines[-1]
+    assert "others with 1, by the former. SASRec" in lines[-1]
     assert "89 to 91 % in HR@10" in lines[-1]
     assert "80 to 81 s of CPU time" in lines[-1]
 

@@ -67,6 +67,12 @@ def test_a_token_costs_about_the_same_where_what_is_kept_does_not_grow():
     assert seen >= 2 * len(one_more.RECURRENT)
 
 
+def test_readmes_first_command_takes_about_a_minute_on_two_cores():
+    says("README.md", "in about a minute on two cores")
+    seconds = [run["cpu_seconds"] / 2 for run in result("default_world")["runs"]]
+    assert 40 < min(seconds) <= max(seconds) < 80
+
+
 def test_pools_of_processes():
     (cpu,) = found = result("pools")
     others = {key: [middle(pools.ratios(row, name)) for name in row["contenders"] if name != pools.OURS]
