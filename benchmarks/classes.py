@@ -88,9 +88,9 @@ def page(result: dict[str, Any]) -> str:
         both = [f"{row['cpu']:.1f}, {row['peak']:,.0f}" if row else "" for row in (plain, tiles)]
         ratio = f"{tiles['cpu'] / plain['cpu']:.2f}" if plain and tiles else ""
         lines.append(f"| {items:,} | {6400 * items * 4 / 1e6:,.0f} | {' | '.join(both)} | {ratio} |")
-    made = (f"An epoch of 4 steps of 6,400 positions: SASRec, loss ce, width 64, 2 worker processes. Rounds: "
-            f"{result['rounds']}, of which the median is shown. Memory is what all processes held at once, with the "
-            f"interpreter. "
+    rounds = "One round" if result["rounds"] == 1 else f"Medians of {result['rounds']} rounds"
+    made = (f"An epoch of 4 steps of 6,400 positions: SASRec, loss ce, width 64, 2 worker processes. {rounds}. Memory "
+            f"is what all processes held at once, with the interpreter. "
             f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, "
             f"{machine['system']}, commit {machine['commit']}, {machine['date']}.")  # fmt: skip
     return "\n".join([*lines, "", made, "", "Made by `python benchmarks/classes.py`.", ""])

@@ -421,7 +421,7 @@ share = np.mean([d.low > 0 or d.high < 0 for d in every])
 print(f"share of the {len(every)} intervals that leave out 0: {share:.1f}")
 
 # %% [markdown]
-# About one in ten, where one in twenty would be chance. The interval is not to blame. It says what *other people* would have shown of these two runs, and the runs do differ. That the *method* is better is another claim, about
+# About one in ten. (One in twenty would be chance; 28 pairs of eight runs are too few to tell.) The interval is not to blame. It says what *other people* would have shown of these two runs, and the runs do differ. That the *method* is better is another claim, about
 # other seeds, and needs several of each. Report the mean and the spread of seeds, and the interval over people, and say which is which.
 #
 # ## Six: the best of many

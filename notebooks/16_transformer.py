@@ -747,7 +747,7 @@ table("exchanged | the other month's first digit is written", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The letters decide, each time. The spaces, which get most of the weight, decide nothing. A picture of weights is a guess about a model; an exchange tests it.
+# The letters decide, each time. The spaces, which get about half of the weight, decide nothing. A picture of weights is a guess about a model; an exchange tests it.
 #
 # </details>
 #
@@ -789,7 +789,7 @@ page_part("gpt", "block", "generate")
 # | eight heads have eight times the parameters | they share the columns: $4 D^2$ an attention, for any number of heads |
 # | a loss near 0 and all matches exact: it works | a decoder that reads its targets has both, and writes nothing |
 # | a wider beam finds nothing worse | the usual beam does now and then; by places it cannot |
-# | attention's weights show what was used | writing the 0 of a month, most weight is on a space, and exchanging spaces changes nothing |
+# | attention's weights show what was used | writing the 0 of a month, much weight is on spaces, and exchanging spaces changes nothing |
 #
 # ## In five lines
 #

@@ -1,0 +1,94 @@
+"""What docs and chapters say of small benchmarks holds of the results beside them."""
+
+import json
+import statistics
+from functools import cache
+from typing import Any
+
+import pytest
+
+from benchmarks.machine import RESULTS, ROOT
+from benchmarks.transformers import GOALS
+from tinyattn.evaluation.means import CHANCE, compare_means
+
+NEW, TEN, ONE, LARGE = (
+    "a new mask at every reading (RoBERTa)", "ten masks a window, in turn (BERT)", "one mask a window",
+    "the same, batches of 64",
+)  # fmt: skip
+
+
+@cache
+def result(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def says(page: str, *words: str) -> bool:
+    text = " ".join((ROOT / page).read_text().split())
+    return all(word in text for word in words)
+
+
+def test_masks_that_are_new_and_masks_in_turn_cannot_be_told_apart():
+    losses = {name: [run["loss"][name] for run in result("roberta")["runs"]] for name in (ONE, TEN, NEW, LARGE)}
+    assert len(losses[NEW]) == 3
+    assert statistics.mean(losses[ONE]) / statistics.mean(losses[NEW]) == pytest.approx(2, abs=0.05)
+    assert all(compare_means(losses[TEN], losses[NEW], paired).p > CHANCE for paired in (True, False))
+    assert min(losses[LARGE]) > max(losses[NEW])
+    assert says("docs/transformers.md", "has twice the loss of a new one", "cannot be told from that")
+
+
+def test_what_beit_brings_with_few_labels():
+    found = {row: [run["accuracy"][row] for run in result("few_labels")["runs"]] for row in
+             ("scratch, 100", "longer, 100", "beit, 100", "longer, 500", "beit, 500")}  # fmt: skip
+    means = {row: round(statistics.mean(values), 2) for row, values in found.items()}
+    assert (means["beit, 100"], means["scratch, 100"], means["longer, 100"]) == (0.59, 0.44, 0.44)
+    assert compare_means(found["longer, 500"], found["beit, 500"]).p > CHANCE
+    assert says("notebooks/20_images.py", "right in 0.59, one from", "scratch in 0.44")
+    assert says("CHANGELOG.md", "calls .59 of drawn shapes right, and .44 from scratch, also in ten times as many")
+
+
+def test_models_that_reached_their_goal_are_those_that_docs_name():
+    rows = result("transformers")["rows"]
+    assert all((GOALS.get(row["model"]) or GOALS[row["metric"]]).met(row["value"]) for row in rows)
+    assert list(dict.fromkeys(row["model"] for row in rows)) == [
+        "transformer", "rnnsearch", "decoder", "encoder", "vit", "swin",
+    ]  # fmt: skip
+    assert says("docs/transformers.md", "seed the Transformer, RNNsearch, the decoder, the encoder, ViT and Swin each")
+
+
+def test_a_class_is_graded_as_docs_say():
+    found = result("grading")
+    assert (found["people"], found["workers"], found["chapter"]) == (200, 2, 4)
+    assert 60 * 4.25 < found["seconds"] < 60 * 4.75
+    assert found["seconds of computing, of all processes"] / found["people"] == pytest.approx(2.6, abs=0.05)
+    assert 15 < max(found["longest, in seconds"].values()) <= 16
+    assert says("docs/teaching.md", "took four and a half minutes on two cores, 2.6 seconds of computing")
+
+
+def test_two_bugs_at_once_are_named_as_docs_say():
+    pairs = result("zoo")["naming"]["pairs"].values()
+    drawn, first, both = (sum(row[key] for row in pairs) for key in ("pairs", "first named", "both named"))
+    assert first / drawn > 0.95
+    assert both / drawn == pytest.approx(1 / 3, abs=0.05)
+    assert says("docs/check.md", "it nearly always names one of them, and both in about a third of cases")
+
+
+def test_long_histories_or_several_heads_make_refining_slower_than_a_second_block():
+    for case in result("refinements")["cases"]:
+        if (case["host"], case["lengths"]) != ("sasrec", "full"):
+            continue
+        times = {form: statistics.median(row["seconds"]) for form, row in case["forms"].items()}
+        refined = [time for form, time in times.items() if form not in ("none", "layer")]
+        slower = case["shape"][0] == 200 or case["shape"] == [100, 64, 4]
+        assert (min(refined) > times["layer"]) == slower, case["shape"]
+
+
+def test_the_changelog_has_the_costs_of_a_check_and_of_refining():
+    rows = [row for row in result("checking")["kinds"].values() if "theirs" in row]
+    shares = [statistics.median(row["ours"]["seconds"]) / statistics.median(row["theirs"]["seconds"]) for row in rows]
+    assert (round(min(shares), 2), round(max(shares), 2)) == (0.22, 0.51)
+    assert says("CHANGELOG.md", "takes .22 to .51 of the CPU time")
+    beauty = {case["host"]: case["forms"] for case in result("refinements")["cases"] if case["lengths"] == "Beauty"}
+    for host, share in (("sasrec", 0.20), ("stosa", 0.13)):
+        ratios = [a / b for a, b in zip(beauty[host]["simp"]["seconds"], beauty[host]["none"]["seconds"], strict=True)]
+        assert statistics.median(ratios) - 1 == pytest.approx(share, abs=0.005)
+    assert says("CHANGELOG.md", "M_simp adds 20 % to a step of SASRec, and 13 % to one of STOSA")
