@@ -546,7 +546,7 @@ table("tastes | known person | unknown", rows)
 # |---|---|
 # | BPR learns how much a person likes an item | it learns orders: at the optimum, logarithms of chances up to a constant |
 # | a personal recommendation needs a vector for each person | a history is enough, and serves new people; the vector cost SASRec more than it brought |
-# | networks rank better than counting | with 300 people, EASE and a table of counts win in the worlds that are as they assume |
+# | networks rank better than counting | with 300 people, EASE wins with tastes, and a table of counts where the last item decides |
 # | a recommender should know the order | where it says nothing, models of sets win |
 #
 # ## In five lines
@@ -555,7 +555,7 @@ table("tastes | known person | unknown", rows)
 # - BPR's slope is $-\sigma(-z)$, the chance of the wrong order; from `dx` on, each model goes back through its $x$.
 # - No item may predict itself: FISM leaves it out, EASE sets the diagonal to 0, sequence models never look ahead.
 # - Rows for people grow with people, and know nothing of a new one; a person who is made from a history costs nothing.
-# - A true assumption is worth data: with few people the model that makes it wins, with many one that assumes less catches up.
+# - A true assumption is worth data: with few people the model that makes it won in two of three worlds, with many one that assumes less comes near, or passes it.
 #
 # To read: section 4 of [Rendle et al. (2009)](https://arxiv.org/abs/1205.2618). The whole comparison, six worlds and four seeds: [planted truth](../benchmarks/results/reproduce/planted/README.md). Next: [12, SASRec](12_sasrec.ipynb), which
 # reads everything.
