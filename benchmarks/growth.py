@@ -315,8 +315,8 @@ def main() -> None:
     if args.quick:
         print(page({cpu: found}))
         return
-    found["axes"] = result.get(cpu, {"axes": {}})["axes"] | axes
-    result[cpu] = found
+    found["axes"] = result.pop(cpu, {"axes": {}})["axes"] | axes
+    result[cpu] = found  # at the end: the picture is of the make that was measured last
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)
     write_pages(__file__, pages())

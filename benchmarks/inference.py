@@ -5,12 +5,11 @@
 answers: one history of 5, 20, 50 or 200 items, ten histories at once, and 6,040 users. Histories are random; the
 numbers of users and items (3,416) are ML-1M's. one-more: one more token of a text, or item of a history, with and
 without a cache, by the contenders of benchmarks/one_more.py. Every contender's answers are first compared with the
-library's in float64. Writes benchmarks/results/inference.json and .md.
+library's in float64. Writes benchmarks/results/inference.json, which keeps the results of other makes of CPU, and .md.
 """
 
 import argparse
 import importlib.util
-import json
 import os
 import sys
 import tempfile
@@ -24,7 +23,18 @@ import numpy as np
 
 from benchmarks import one_more
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, SPEED, describe, made_on, write_pages, write_result
+from benchmarks.machine import (
+    RESULTS,
+    SPEED,
+    by_make,
+    describe,
+    made_on,
+    makes_in,
+    newest,
+    others,
+    write_make,
+    write_pages,
+)
 from benchmarks.peers import THREADS
 from benchmarks.peers.answering import write
 from benchmarks.peers.child import TOLERANCE
@@ -140,8 +150,10 @@ batches of 128.
 
 
 def pages() -> dict[Path, str]:
-    result = json.loads(RESULT.read_text())
-    return {PAGE: page(result), SPEED: one_more.summary(result["one more"])}
+    makes = makes_in(RESULT)
+    more = newest(makes)["one more"]
+    made = f"{more['rounds']} rounds, {made_on(more['machine'])}."
+    return {PAGE: by_make(makes, page), SPEED: f"{one_more.summary(more)}\n\n{made}{others(makes, PAGE)}"}
 
 
 def main() -> None:
@@ -156,7 +168,7 @@ def main() -> None:
             parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
     if args.rounds < 1:
         parser.error(f"{args.rounds} rounds: expected at least 1")
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    result = makes_in(RESULT).get(describe()["cpu"], {})
     if "answers" in args.only.split(",") or not result:
         names = [name for name in CONTENDERS if name in args.contenders.split(",")]
         missing = [name for name in names if importlib.util.find_spec(CONTENDERS[name]) is None]
@@ -169,7 +181,7 @@ def main() -> None:
         found = one_more.measure(list(one_more.CONTENDERS), args.rounds, one_more.CASES)
         result["one more"] = {"cases": found, "machine": describe(), "rounds": args.rounds}
     RESULTS.mkdir(exist_ok=True)
-    write_result(RESULT, result)
+    write_make(RESULT, result)
     if "one more" in result:
         write_pages(__file__, pages())
     else:

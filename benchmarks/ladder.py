@@ -7,12 +7,11 @@ Two measurements: the library without one of them, and a textbook implementation
 Batches, weights and DIR are those of benchmarks/training_step.py. A rung is one such optimization
 (benchmarks/peers/rungs.py); `ladder` among --rungs stands for all steps of the ladder. Each rung's loss and gradients
 are first compared with the library's, because an optimization must not change results. Writes
-benchmarks/results/ladder.json after every few rungs, and ladder.md at the end. Without --again, results of the same
-code on the same machine are kept.
+benchmarks/results/ladder.json, which keeps the results of other makes of CPU, after every few rungs, and ladder.md at
+the end. Without --again, results of the same code on the same machine are kept.
 """
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -24,7 +23,19 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, SPEED, describe_code, write_pages, write_result
+from benchmarks.machine import (
+    RESULTS,
+    SPEED,
+    by_make,
+    describe,
+    describe_code,
+    made_on,
+    makes_in,
+    newest,
+    others,
+    write_make,
+    write_pages,
+)
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.rungs import AS_IT_IS, FROM_THE_TEXTBOOK, RUNGS, TEXTBOOK, applies, ladder
@@ -59,7 +70,8 @@ def ratios(row: dict[str, Any]) -> np.ndarray:
 
 def tables(result: dict[str, Any]) -> str:
     """Both tables, as docs/speed.md quotes them."""
-    lines = ["### Up from the textbook", "", LADDER.strip(), "", *_ladder(result)]
+    made = f"{made_on(*(row['machine'] for row in result.values()))}:"
+    lines = ["### Up from the textbook", "", LADDER.strip(), "", made, "", *_ladder(result)]
     return "\n".join([*lines, "", "### One choice taken away", "", TAKEN_AWAY.strip(), "", *_taken_away(result)])
 
 
@@ -157,8 +169,8 @@ first table are that median times the ms of the library as it is, the median ove
 
 
 def pages() -> dict[Path, str]:
-    result = json.loads(RESULT.read_text())
-    return {PAGE: page(result), SPEED: tables(result)}
+    makes = makes_in(RESULT)
+    return {PAGE: by_make(makes, page), SPEED: tables(newest(makes)) + others(makes, PAGE)}
 
 
 def main() -> None:
@@ -180,7 +192,7 @@ def main() -> None:
             parser.error(f"{', '.join(unknown)}: expected some of {', '.join(known)}")
     if args.rounds < 1:
         parser.error(f"{args.rounds} rounds: expected at least 1")
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    result = makes_in(RESULT).get(describe()["cpu"], {})
     for key in args.config.split(","):
         names = [name for name in args.rungs.split(",") if name != ALL_STEPS and applies(name, key)]
         if ALL_STEPS in args.rungs.split(","):
@@ -192,7 +204,7 @@ def main() -> None:
         for group in [todo[i : i + TOGETHER] for i in range(0, len(todo), TOGETHER)]:
             row["rungs"] |= measure(CONFIGURATIONS[key], group, args.rounds, args.data)
             RESULTS.mkdir(exist_ok=True)
-            write_result(RESULT, result)
+            write_make(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

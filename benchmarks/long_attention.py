@@ -236,7 +236,7 @@ def main() -> None:
         kernels = sorted({pool["architecture"] for pool in pools if pool["internal_api"] == "openblas"})
         machine = describe()
         cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide the model, BLAS does not
-        found = result.setdefault(cpu, {"one": {}, "heads": {}})
+        found = result[cpu] = result.pop(cpu, {"one": {}, "heads": {}})  # at the end: the picture is of the newest
         found |= {"machine": machine, "options": {"rounds": rounds, "torch": torch}}
         for what, row in (("one", one), ("heads", heads)):
             if row:

@@ -1,7 +1,9 @@
 """Describes the machine and code of a benchmark, and writes its results and pages."""
 
 import argparse
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -49,6 +51,44 @@ def measure_seeds(
 def write_result(path: Path, result: Any) -> None:
     """Write a result as JSON, atomically: a run that is interrupted leaves the last complete file."""
     write_atomically(path, (json_text(result) + "\n").encode())
+
+
+def short(cpu: str) -> str:
+    """The name of a make of CPU, without what all names have."""
+    return cpu.replace("(R)", "").removesuffix(" Processor")
+
+
+def makes_in(path: Path) -> dict[str, Any]:
+    """{make of CPU: its result}, the one that was measured last at the end."""
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def write_make(path: Path, result: Any) -> None:
+    """Write the result of this make of CPU, and keep those of others."""
+    cpu = describe()["cpu"]
+    write_result(path, {name: old for name, old in makes_in(path).items() if name != cpu} | {cpu: result})
+
+
+def by_make(makes: dict[str, Any], page: Callable[[Any], str]) -> str:
+    """The page of the only make; or a page with a section for each, the newest first. Pictures are the newest's."""
+    title, texts = "", {}
+    for cpu, result in reversed(makes.items()):
+        title, _, text = page(result).partition("\n")
+        texts[cpu] = text if not texts else re.sub(r"^!\[.*\n\n?", "", text, flags=re.M)
+    if len(texts) == 1:
+        return "\n".join([title, *texts.values()])
+    parts = [f"## {cpu}\n\n{re.sub('^#', '##', text.strip(), flags=re.M)}" for cpu, text in texts.items()]
+    return "\n\n".join([title, *parts]) + "\n"
+
+
+def newest(makes: dict[str, Any]) -> Any:
+    return list(makes.values())[-1]
+
+
+def others(makes: dict[str, Any], page: Path) -> str:
+    """A line for docs/speed.md, which has the newest make's tables: where those of all are. "" if there is one make."""
+    names = " and ".join(reversed(makes))
+    return f"\n\nOn each make of CPU, {names}: [{page.name}](../{page.relative_to(ROOT)})." if len(makes) > 1 else ""
 
 
 def write_pages(script: str, pages: dict[Path, str]) -> None:

@@ -1,7 +1,8 @@
 """MovieLens 1M at n 200: SASRec with every position scheme, and with every mechanism in attention's place.
 
     python benchmarks/order_and_cost.py --data DIR              trains and measures every row
-    python benchmarks/order_and_cost.py --data DIR --seconds    times a training step of all rows, side by side
+    python benchmarks/order_and_cost.py --data DIR --seconds    times a training step of all rows, side by side, for
+                                                                the make of CPU that this is
 
 DIR holds ml-1m.txt.gz, one `user item` a line (the form of SASRec's authors). The data is not part of this project.
 The grid was fixed before the first run: 60 epochs and one seed for each row, but three seeds for full attention with
@@ -25,7 +26,7 @@ if __package__ is None:
 
 from benchmarks import training_step
 from benchmarks.children import Child, side_by_side
-from benchmarks.machine import describe, write_pages, write_result
+from benchmarks.machine import describe, short, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import write
 from benchmarks.tables import Configuration, Table, main, page, pages_of
@@ -40,13 +41,15 @@ def row(title: str, seeds: int = 1, **arguments: Any) -> Configuration:
 
 
 def seconds(result: dict[str, Any], key: str) -> str:
-    """Seconds of an epoch, and the ratio to the first row's (medians over rounds)."""
-    steps = result.get("seconds", {}).get("steps", {})
-    if key not in steps:
-        return ""
-    epoch = math.ceil(result["data"]["users"] / BATCH) * float(np.median(steps[key]))
-    ratio = float(np.median(np.array(steps[key]) / np.array(steps["full"])))
-    return f"{epoch:.1f} ({ratio:.2f})"
+    """Seconds of an epoch, and the ratio to the first row's (medians over rounds), on each make of CPU."""
+    makes, cells = result.get("seconds", {}), []
+    for cpu, found in makes.items():
+        steps = found["steps"]
+        if key in steps:
+            epoch = math.ceil(result["data"]["users"] / BATCH) * float(np.median(steps[key]))
+            ratio = float(np.median(np.array(steps[key]) / np.array(steps["full"])))
+            cells.append(f"{epoch:.1f} ({ratio:.2f})" + (f" {short(cpu)}" if len(makes) > 1 else ""))
+    return "; ".join(cells)
 
 
 TABLE = Table(
@@ -97,7 +100,9 @@ def measure(data: Path, rounds: int) -> None:
             start[key] = partial(Child, "tinyattn", folder)
         found = side_by_side(start, rounds, seed=0)
     steps = {key: row["seconds"] for key, row in found.items()}
-    result["seconds"] = {"steps": steps, "workers": THREADS, "rounds": rounds, "machine": describe()}
+    machine = describe()
+    found_here = {"steps": steps, "workers": THREADS, "rounds": rounds, "machine": machine}
+    result["seconds"] = result.get("seconds", {}) | {machine["cpu"]: found_here}
     write_result(TABLE.result, result)
     write_pages(__file__, pages())
     print(page(TABLE, result))

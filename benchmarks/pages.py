@@ -21,7 +21,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, ROOT, write_pages, write_pictures
+from benchmarks.machine import RESULTS, ROOT, short, write_pages, write_pictures
 
 SCRIPTS = [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py")) if "\ndef pages()" in path.read_text()]
 
@@ -69,7 +69,7 @@ def age(name: str, machines: list[dict[str, Any]], since: Callable[[str, tuple[s
     known = [count for count in counts if count is not None]
     partly = "+" if len(known) < len(commits) else ""
     dates = sorted({m["date"] for m in machines})
-    makes = ", ".join(sorted({m["cpu"].replace("(R)", "").removesuffix(" Processor") for m in machines}))
+    makes = ", ".join(sorted({short(m["cpu"]) for m in machines}))
     span = " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else ""
     return [name, f"{max(known)}{partly}" if known else "?", span, makes, " ".join(commits)]
 

@@ -6,14 +6,13 @@
 There are 3,416 items and 6,040 users, whose histories are as long as those of ML-1M but have at most 200 items. DIR
 holds ml-1m.txt.gz, from which only the lengths are taken; without --data, lengths are drawn from a distribution of the
 same mean and median. Every contender must first give the library's scores in float64. Writes
-benchmarks/results/ranking.json and .md.
+benchmarks/results/ranking.json, which keeps the results of other makes of CPU, and .md.
 
 With --large: all ranks and metrics of many generated users and items, compared with the matrix product alone.
 """
 
 import argparse
 import importlib.util
-import json
 import os
 import sys
 import tempfile
@@ -26,7 +25,17 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, SPEED, describe, made_on, write_pages, write_result
+from benchmarks.machine import (
+    RESULTS,
+    SPEED,
+    by_make,
+    describe,
+    made_on,
+    makes_in,
+    others,
+    write_make,
+    write_pages,
+)
 from benchmarks.peers import THREADS, large
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.scoring import CHECKED, write
@@ -136,12 +145,18 @@ def ratios(result: dict[str, Any], name: str) -> np.ndarray:
 
 
 def table(result: dict[str, Any]) -> str:
-    """What was measured and the goal, as docs/speed.md quotes them."""
+    """What was measured and the goals, as docs/speed.md quotes them."""
+    small = small_table(result) if "contenders" in result else []
+    return "\n".join([*small, *(large_table(result["large"]) if "large" in result else [])]).strip()
+
+
+def small_table(result: dict[str, Any]) -> list[str]:
+    """The time and memory to score all users, beside PyTorch's."""
     contenders = result["contenders"]
     lines = [
         f"Scores of {result['items']:,} items for {result['users']:,} users, from histories of up to "
         f"{result['maxlen']} items (mean {result['tokens'] / result['users']:.0f}); d {result['dim']}, "
-        f"{result['blocks']} blocks, no dropout.",
+        f"{result['blocks']} blocks, no dropout; {result['options']['rounds']} rounds; {made_on(result['machine'])}:",
         "",
         "| | s | users a second | times tinyattn's | (10th to 90th percentile) | peak MB |",
         "|---|---|---|---|---|---|",
@@ -154,13 +169,16 @@ def table(result: dict[str, Any]) -> str:
         title = f"**{name}**" if name == "tinyattn" else name
         users = f"{result['users'] / seconds:,.0f}"
         lines.append(f"| {title} | {seconds:.3f} | {users} | {' | '.join(cells)} | {found['peak']:.0f} |")
-    return "\n".join([*lines, "", verdict(result), *(large_table(result["large"]) if "large" in result else [])])
+    return [*lines, "", verdict(result)]
 
 
 def page(result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
-    contenders, machine, options = result["contenders"], result["machine"], result["options"]
     lines = ["# Full ranking, beside PyTorch", "", table(result), "", HOW.strip(), ""]
+    made = "Made by `python benchmarks/ranking.py`, with `--large` for the part of many users and items."
+    if "contenders" not in result:
+        return "\n".join([*lines, made, ""])
+    contenders, machine, options = result["contenders"], result["machine"], result["options"]
     lines += [
         f"{options['rounds']} rounds, lengths {options['lengths']}. {made_on(machine)}; "
         f"OPENBLAS_CORETYPE was {result['OPENBLAS_CORETYPE'] or 'not set'} and is not set for any contender.",
@@ -173,7 +191,7 @@ def page(result: dict[str, Any]) -> str:
             f"{100 * found['idle']:.1f} % of a core while it waited"
         )
     lines += [f"- {name}: not installed, not measured" for name in options["missing"]]
-    return "\n".join([*lines, "", "Made by `python benchmarks/ranking.py`.", ""])
+    return "\n".join([*lines, "", made, ""])
 
 
 def verdict(result: dict[str, Any]) -> str:
@@ -217,8 +235,10 @@ def measure_small(args: argparse.Namespace, before: dict[str, Any]) -> dict[str,
 
 
 def pages() -> dict[Path, str]:
-    result = json.loads(RESULT.read_text())
-    return {PAGE: page(result), SPEED: table(result)}
+    makes, last = makes_in(RESULT), {}
+    for result in makes.values():
+        last |= result  # each part as the make has it that was the last to measure it
+    return {PAGE: by_make(makes, page), SPEED: table(last) + others(makes, PAGE)}
 
 
 def main() -> None:
@@ -236,7 +256,7 @@ def main() -> None:
         parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
     if args.rounds < 1:
         parser.error(f"{args.rounds} rounds: expected at least 1")
-    before = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    before = makes_in(RESULT).get(describe()["cpu"], {})
     if args.large:
         if min(args.users, args.items) < 100:
             parser.error(f"{args.users} users and {args.items} items: expected at least 100 of each")
@@ -244,7 +264,7 @@ def main() -> None:
     else:
         result = measure_small(args, before)
     RESULTS.mkdir(exist_ok=True)
-    write_result(RESULT, result)
+    write_make(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

@@ -5,11 +5,11 @@
 The roof is the speed of matrix products of a step's shapes, of copies in cache and in memory, and of elementwise
 arithmetic, on one core and on two at once. The profile is the time of each op in one step of configuration A of
 benchmarks/training_step.py on one core, from the self times of the functions in tinyattn/ops. DIR is the folder that
-benchmarks/training_step.py reads. Writes benchmarks/results/roofline.json and .md and figures/profile.svg.
+benchmarks/training_step.py reads. Writes benchmarks/results/roofline.json, which keeps the results of other makes of
+CPU, roofline.md, and figures/profile.svg.
 """
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -21,7 +21,20 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import Child, tell
-from benchmarks.machine import RESULTS, ROOT, SPEED, describe, write_pages, write_pictures, write_result
+from benchmarks.machine import (
+    RESULTS,
+    ROOT,
+    SPEED,
+    by_make,
+    describe,
+    made_on,
+    makes_in,
+    newest,
+    others,
+    write_make,
+    write_pages,
+    write_pictures,
+)
 from benchmarks.training_step import CONFIGURATIONS, folder_of, given
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops.attention.fused_attention import TILE
@@ -160,7 +173,7 @@ def tables(result: dict[str, Any]) -> str:
     floor, work, slices = floors(result), result["flops"], result["shapes"]
     products = floor[LINEAR] + floor[SCORES]
     linear, tile = f"linear {result['dim']}", f"tile {result['dim']}"
-    lines = ["### What the machine can do", ""]
+    lines = ["### What the machine can do", "", f"{made_on(result['machine'])}:", ""]
     lines += ["| | unit | one core | two at once |", "|---|---|---|---|"]
     for name, (what, unit) in ROOF.items():
         lines.append(f"| {what} | {unit} | {_digits(one[name] / 1e9)} | {_digits(both[name] / 1e9)} |")
@@ -267,12 +280,12 @@ def draw_profile(result: dict[str, Any]) -> Any:
 
 
 def pages() -> dict[Path, str]:
-    result = json.loads(RESULT.read_text())
-    return {PAGE: page(result), SPEED: tables(result)}
+    makes = makes_in(RESULT)
+    return {PAGE: by_make(makes, page), SPEED: tables(newest(makes)) + others(makes, PAGE)}
 
 
 def pictures() -> dict[Path, Any]:
-    return {PICTURE: draw_profile(json.loads(RESULT.read_text()))}
+    return {PICTURE: draw_profile(newest(makes_in(RESULT)))}
 
 
 def main() -> None:
@@ -284,7 +297,7 @@ def main() -> None:
         parser.error(f"{args.rounds} rounds: expected at least 1")
     result = measure(args.rounds, args.data)
     RESULTS.mkdir(exist_ok=True)
-    write_result(RESULT, result)
+    write_make(RESULT, result)
     write_pages(__file__, pages())
     write_pictures(pictures())
     print(page(result))

@@ -150,7 +150,7 @@ def page(table: Table, result: dict[str, Any]) -> str:
     """The Markdown page, made from the results file alone."""
     data = result["data"]
     runs = [run for done in result.get("runs", {}).values() for run in done.values()]
-    timed = [result["seconds"]] if "seconds" in result else []
+    timed = result.get("seconds", {}).values()  # of each make of CPU
     machines = made_on(result["machine"], *(part["machine"] for part in (*runs, *timed) if "machine" in part))
     more, none = list(table.more), " |" * len(table.more)
     lines = [

@@ -9,15 +9,15 @@ part of this project.
 
 Before the timing, every contender must give the library's loss and gradients in float64. If one does not, the command
 names it and the parameter, and ends with exit code 1. Contenders (benchmarks/peers) that are not installed are left
-out, with a note. Writes benchmarks/results/training_step.json and .md after each configuration. A configuration that
-was measured at this commit with the same options is measured again only with --again.
+out, with a note. Writes benchmarks/results/training_step.json, which keeps the results of other makes of CPU, and .md
+after each configuration. A configuration that was measured at this commit with the same options is measured again only
+with --again.
 
 With --against there are two contenders: the library of this checkout and that of another commit. Both must do the same
 work. The results are written to benchmarks/results/against.json and .md (benchmarks/against.py).
 """
 
 import argparse
-import json
 import math
 import os
 import sys
@@ -35,7 +35,19 @@ import numpy as np
 
 from benchmarks import against
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import README, RESULTS, SPEED, describe, made_on, write_pages, write_result
+from benchmarks.machine import (
+    README,
+    RESULTS,
+    SPEED,
+    by_make,
+    describe,
+    made_on,
+    makes_in,
+    newest,
+    others,
+    write_make,
+    write_pages,
+)
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -319,22 +331,30 @@ def summary(result: dict[str, Any]) -> str:
     )
 
 
-def sentence(result: dict[str, Any]) -> str:
+def sentence(makes: dict[str, Any]) -> str:
     """README's sentences, made from the results file alone: PyTorch's faster form, and the one in slices."""
-
-    def times(*names: str) -> list[float]:
-        found = ([float(np.median(ratios(row, name))) for name in names if name in row["contenders"]]
-                 for row in result.values())  # fmt: skip
-        return [min(each) for each in found if each]
-
-    usual, sliced = times("torch-mha", "torch-sdpa"), times("torch-buckets")
-    slices = f"; cut into slices by length as here, {min(sliced):.2f} to {max(sliced):.2f} times" if sliced else ""
+    spans = {cpu: (_span(result, "torch-mha", "torch-sdpa"), _span(result, "torch-buckets"))
+             for cpu, result in reversed(makes.items())}  # fmt: skip
+    (usual, sliced), *older = spans.values()
+    result = newest(makes)
     machine = next(iter(result.values()))["machine"]
-    return (
-        f"PyTorch takes {min(usual):.2f} to {max(usual):.2f} times as long for a step, in the faster of its two usual "
-        f"forms and in {len(usual)} configurations{slices} (medians, {machine['cores']} cores of {machine['cpu']}, "
-        f"{machine['date']}; [docs/speed.md](docs/speed.md))."
+    slices = f"; cut into slices by length as here, {sliced} times" if sliced else ""
+    first = (
+        f"PyTorch takes {usual} times as long for a step, in the faster of its two usual forms and in {len(result)} "
+        f"configurations{slices} (medians, {machine['cores']} cores of {machine['cpu']}, {machine['date']}; "
+        "[docs/speed.md](docs/speed.md))."
     )
+    rest = [f"On {cpu} it was {' and '.join(filter(None, span))} times." for cpu, span in
+            zip(list(spans)[1:], older, strict=True)]  # fmt: skip
+    return " ".join([first, *rest])
+
+
+def _span(result: dict[str, Any], *names: str) -> str:
+    """The least and the most of the configurations' ratios, each that of the fastest of `names`."""
+    ratios_of = ([float(np.median(ratios(row, name))) for name in names if name in row["contenders"]]
+                 for row in result.values())  # fmt: skip
+    found = [min(each) for each in ratios_of if each]
+    return f"{min(found):.2f} to {max(found):.2f}" if found else ""
 
 
 def _ratio(row: dict[str, Any], name: str) -> str:
@@ -352,9 +372,10 @@ def goals(result: dict[str, Any]) -> str:
 
 
 def pages() -> dict[Path, str]:
-    result = json.loads(RESULT.read_text())
-    short = summary(result)
-    return {PAGE: page(result), README: sentence(result), SPEED: f"{short}\n\n{goals(result)}"}
+    makes = makes_in(RESULT)
+    last = newest(makes)
+    speed = f"{summary(last)}\n\n{goals(last)}{others(makes, PAGE)}"
+    return {PAGE: by_make(makes, page), README: sentence(makes), SPEED: speed}
 
 
 HOW = f"""
@@ -417,7 +438,7 @@ def main() -> None:
         "contenders": [name for name in names if name not in missing],
         "missing": missing,
     }
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    result = makes_in(RESULT).get(describe()["cpu"], {})
     for key in args.only.split(","):
         options["lengths"] = lengths_of(key, args.data)
         machine, old = describe(), result.get(key)
@@ -430,7 +451,7 @@ def main() -> None:
         result[key] = measured | environment | {"options": dict(options)}
         result = {name: result[name] for name in CONFIGURATIONS if name in result}
         RESULTS.mkdir(exist_ok=True)
-        write_result(RESULT, result)
+        write_make(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

@@ -190,3 +190,8 @@ def test_the_ranking_page_says_what_the_results_say():
     page = ranking.page(SAID | sizes | {"contenders": contenders})
     assert "| torch-padded | 0.950 | 42 | 6.50 | 6.10 to 6.90 | 100 |" in page
     assert "must 3, good 6, moonshot 10. Reached: 6.50, good." in page
+    large = {"users": 4, "items": 5, "rounds": 2, "machine": MACHINE}
+    large["contenders"] = dict.fromkeys(ranking.LARGE, found | {"seconds": [1.0, 1.0]})
+    alone = ranking.page({"large": large})
+    assert "All metrics of 4 users over 5 items" in alone
+    assert "torch-padded:" not in alone

@@ -7,7 +7,7 @@ from statistics import mean
 import numpy as np
 
 from benchmarks import cold_items, ladder, one_more, pools, scaling, training_step
-from benchmarks.machine import RESULTS, ROOT
+from benchmarks.machine import RESULTS, ROOT, newest
 from benchmarks.ml_1m import TABLE
 
 
@@ -30,41 +30,41 @@ def test_what_slices_by_length_bring_pytorch():
     says("docs/speed.md",
          "In A, B and C most of the time that PyTorch takes longer for the whole padded batch is saved by slices by",
          "smallest where nothing can be skipped (every history full, no dropout), and in C")  # fmt: skip
-    rows, left = result("training_step"), {}
-    for key, row in rows.items():
-        ours, sliced, *whole = (middle(row["contenders"][name]["seconds"])
-                                for name in ("tinyattn", "torch-buckets", "torch-mha", "torch-sdpa"))  # fmt: skip
-        assert key == "A-full" or all(padded - sliced > (padded - ours) / 2 for padded in whole), key
-        left[key] = middle(training_step.ratios(row, "torch-buckets"))
-    assert max(left["A-full"], left["C"]) < min(left["A"], left["B"])
+    for cpu, rows in result("training_step").items():
+        left = {}
+        for key, row in rows.items():
+            ours, sliced, *whole = (middle(row["contenders"][name]["seconds"])
+                                    for name in ("tinyattn", "torch-buckets", "torch-mha", "torch-sdpa"))  # fmt: skip
+            assert key == "A-full" or all(padded - sliced > (padded - ours) / 2 for padded in whole), (cpu, key)
+            left[key] = middle(training_step.ratios(row, "torch-buckets"))
+        assert max(left["A-full"], left["C"]) < min(left["A"], left["B"]), cpu
 
 
 def test_the_ladders_reduceat():
     says("docs/speed.md", "`np.add.reduceat`: in the ladder quicker in A and C, and slower in B.")
-    slower = {key: middle(ladder.ratios(row["rungs"]["reduceat"])) for key, row in result("ladder").items()}
+    slower = {key: middle(ladder.ratios(row["rungs"]["reduceat"])) for key, row in newest(result("ladder")).items()}
     assert max(slower["A"], slower["C"]) < 1 < slower["B"]
 
 
 def test_a_short_history_takes_hardly_longer_than_a_shorter_one():
     says("docs/speed.md", "takes hardly longer for 50 items than for 5")
-    cases = result("inference")["cases"]
-    few, some = (middle(cases[f"one of {n} items"]["contenders"]["tinyattn"]["seconds"]) for n in (5, 50))
-    assert some < 1.25 * few
+    for cpu, found in result("inference").items():
+        cases = found["cases"]
+        few, some = (middle(cases[f"one of {n} items"]["contenders"]["tinyattn"]["seconds"]) for n in (5, 50))
+        assert some < 1.25 * few, cpu
 
 
 def test_a_token_costs_about_the_same_where_what_is_kept_does_not_grow():
     says("docs/speed.md", "There a token costs about the same however many came before.")
     assert "With a window a token costs about the same" in one_more.HOW
-    cases = result("inference")["one more"]["cases"]
-    took = {case: middle(row["tinyattn"]["seconds"]) for case, row in cases.items()}
-    parts = {case.partition(",")[2] if "mixer" in case or "window" in case else "" for case in cases} - {""}
-    seen = 0
-    for kind in ("of a text", "of a history"):
-        for part in parts:
-            same = [took[case] for case in cases if re.fullmatch(rf"\w+ [\d,]+ {kind},{part}", case)]
-            assert not same or max(same) < 1.1 * min(same), (kind, part)
-            seen += len(same)
-    assert seen >= 2 * len(one_more.RECURRENT)
+    for cpu, found in result("inference").items():
+        same = {}
+        for case, row in found["one more"]["cases"].items():
+            kind, _, part = re.sub(r"[\d,]* of", " of", case, count=1).partition(", ")
+            same.setdefault((kind, part), []).append(middle(row["tinyattn"]["seconds"]))
+        fixed = {key: took for key, took in same.items() if key[1]}
+        assert len(fixed) > 10
+        assert all(len(took) > 1 and max(took) < 1.1 * min(took) for took in fixed.values()), (cpu, fixed)
 
 
 def test_readmes_first_command_takes_about_a_minute_on_two_cores():

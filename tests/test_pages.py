@@ -9,7 +9,8 @@ import runpy
 
 import pytest
 
-from benchmarks import pages
+from benchmarks import machine as benchmark
+from benchmarks import order_and_cost, pages
 from benchmarks.machine import README, RESULTS, ROOT, filled
 from benchmarks.pages import SCRIPTS
 from tinyattn.backend import DEVICES
@@ -89,6 +90,39 @@ def test_the_age_of_a_page_is_that_of_its_oldest_commit():
 def test_a_page_names_the_commits_of_its_results(name, machines):
     page = (RESULTS / f"{name}.md").read_text()
     assert all((m.get("commit") or "unknown") in page and m["date"] in page for m in machines)
+
+
+def test_a_make_of_cpu_keeps_its_part_when_another_is_measured(tmp_path, monkeypatch):
+    path = tmp_path / "result.json"
+    for cpu, result in (("A", 1), ("B", 2), ("A", 3)):
+        monkeypatch.setattr(benchmark, "describe", lambda cpu=cpu: {"cpu": cpu})
+        benchmark.write_make(path, result)
+    makes = benchmark.makes_in(path)
+    assert list(makes.items()) == [("B", 2), ("A", 3)]
+    assert benchmark.newest(makes) == 3
+    assert benchmark.makes_in(tmp_path / "none.json") == {}
+
+
+def test_a_page_has_a_section_for_each_make_and_the_newest_makes_picture():
+    def page(result):
+        return f"# Title\n\n## Part\n\n![alt](a.svg)\n\n{result}\n"
+
+    assert benchmark.by_make({"A": 1}, page) == page(1)
+    assert benchmark.by_make({"B": 2, "A": 1}, page) == (
+        "# Title\n\n## A\n\n### Part\n\n![alt](a.svg)\n\n1\n\n## B\n\n### Part\n\n2\n"
+    )
+    assert benchmark.others({"A": 1}, RESULTS / "ladder.md") == ""
+    line = "\n\nOn each make of CPU, A and B: [ladder.md](../benchmarks/results/ladder.md)."
+    assert benchmark.others({"B": 2, "A": 1}, RESULTS / "ladder.md") == line
+
+
+def test_seconds_of_an_epoch_name_their_makes_where_there_are_several():
+    steps = {"full": [0.1, 0.3], "rope": [0.2, 0.2]}
+    result = {"data": {"users": 1280}, "seconds": {"AMD EPYC": {"steps": steps}}}
+    assert order_and_cost.seconds(result, "rope") == "2.0 (1.33)"
+    assert order_and_cost.seconds(result, "none") == ""
+    result["seconds"]["Intel(R) Xeon(R) Processor"] = {"steps": {"full": [0.1], "rope": [0.1]}}
+    assert order_and_cost.seconds(result, "rope") == "2.0 (1.33) AMD EPYC; 1.0 (1.00) Intel Xeon"
 
 
 def test_machines_stand_anywhere_in_a_result():

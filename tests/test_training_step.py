@@ -74,6 +74,16 @@ def test_the_page_says_what_the_results_say():
     assert "| A, peak memory less imports | torch-mha, torch-sdpa | 2 | 4 | 5 | 6.00 | moonshot |" in page
 
 
+def test_readme_has_the_newest_make_of_cpu_first_and_every_other():
+    older, sliced = made_up(), made_up()
+    sliced["A"]["contenders"]["torch-buckets"] = contender([0.2, 0.2, 0.2], 100.0)
+    del older["A"]["contenders"]["torch-sdpa"]
+    text = training_step.sentence({"slide rule": older, "abacus": sliced})
+    assert text.startswith("PyTorch takes 4.00 to 4.00 times as long for a step, in the faster of its two usual forms")
+    assert "; cut into slices by length as here, 2.00 to 2.00 times (medians, 2 cores of abacus" in text
+    assert text.endswith(" On slide rule it was 8.00 to 8.00 times.")
+
+
 def test_a_goal_can_be_missed():
     result = made_up()
     result["A"]["contenders"]["torch-sdpa"]["seconds"] = [0.1, 0.2, 0.1]

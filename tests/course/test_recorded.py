@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 from benchmarks import ladder, roofline
-from benchmarks.machine import RESULTS, ROOT
+from benchmarks.machine import RESULTS, ROOT, makes_in, short
 from tinyattn.course.chapters import chapters
 from tinyattn.course.exercises.chapter_22 import PRODUCTS_MS, STEP_MS
 
@@ -22,16 +22,19 @@ def assigned(number, name):
 WORDS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"]
 
 
-def make(machine):
-    """The processor's make, as chapters name it."""
-    return machine["cpu"].replace("(R)", "").removesuffix(" Processor")
+def recorded(name, text):
+    """The results of the make of CPU that the chapter names, and that name."""
+    makes = {short(cpu): result for cpu, result in makes_in(RESULTS / f"{name}.json").items()}
+    (cpu,) = re.findall(r"Recorded on an (.*?) with NumPy", text)
+    return makes[cpu], cpu
 
 
 def test_the_ladder_of_chapter_22():
     steps, text = assigned(22, "LADDER")
-    row = json.loads((RESULTS / "ladder.json").read_text())["A"]
+    result, cpu = recorded("ladder", text)
+    row = result["A"]
     rungs, machine = row["rungs"], row["machine"]
-    assert f"ms a step, {machine['cores']} cores of an {make(machine)}, NumPy {machine['numpy']}" in text
+    assert f"ms a step, {machine['cores']} cores of an {cpu}, NumPy {machine['numpy']}" in text
     climbed = [ms for row in ladder._climbed("A", rungs).values() if (ms := row.split(" ")[0])]
     assert [f"{ms:.1f}" for ms in steps.values()] == climbed
     assert f"took {max(steps.values()):.0f} ms a step" in text
@@ -53,7 +56,7 @@ def test_the_ladder_of_chapter_22():
 
 def test_the_profile_of_chapter_22():
     profile, text = assigned(22, "PROFILE")
-    result = json.loads((RESULTS / "roofline.json").read_text())
+    result, cpu = recorded("roofline", text)
     speeds = [round(result["one"][name] / 1e9) for name in ("copy in cache", "copy in memory")]
     assert "Copying 300 kB ran at {} GB a second in the record, and copying 80 MB at {}".format(*speeds) in text
     groups = [ms for ms, _ in roofline.groups(result).values()]
@@ -63,7 +66,7 @@ def test_the_profile_of_chapter_22():
     assert abs(sum(groups[len(largest) :]) - rest) < 0.1
     assert round(sum(profile.values()), 1) == STEP_MS
     machine, both = result["machine"], sum(PRODUCTS_MS)
-    assert f"(Recorded on an {make(machine)} with NumPy {machine['numpy']} by" in text
+    assert f"(Recorded on an {cpu} with NumPy {machine['numpy']} by" in text
     norms = round(groups[2], 1)
     for name, ms in (("linear maps", PRODUCTS_MS[0]), ("both products", both), ("norms", norms)):
         assert f'("{name}, {100 * ms / STEP_MS:.0f} %", {ms:.1f},' in text
