@@ -86,15 +86,21 @@ def _verdicts(found: dict[str, Any]) -> list[str]:
             memory = [row["flash"]["own"] / max(row["torch-flash"]["own"], 1) for row in both.values()]
             lines.append(
                 f"- Flash beside torch's, {what}, n {_sizes(both)}: {_times(speed)} as fast (required: at "
-                f"least 1; goal: 1.5), in {_times(memory)} its memory (required: at most 1.2)."
+                f"least 1: {_met(min(speed) >= 1)}; goal: 1.5: {_met(min(speed) >= 1.5)}), in {_times(memory)} its "
+                f"memory (required: at most 1.2: {_met(max(memory) <= 1.2)})."
             )
     row = found["one"].get("16384", {})
     if {"full", "window"} <= row.keys():
+        ratio = median_ratio(row, "full", "window")
         lines.append(
-            f"- A window of {WINDOW} at n 16,384 is {median_ratio(row, 'full', 'window'):.0f} times as fast as full "
-            "attention without tiles (required: 20)."
+            f"- A window of {WINDOW} at n 16,384 is {ratio:.0f} times as fast as full attention without tiles "
+            f"(required: 20: {_met(ratio >= 20)})."
         )
     return lines
+
+
+def _met(met: bool) -> str:
+    return "reached" if met else "**missed**"
 
 
 def _sizes(rows: dict[str, Any]) -> str:

@@ -37,8 +37,8 @@ def made_up():
 def test_the_page_says_what_was_measured(with_pictures, tmp_path):
     text = long_attention.page({"a CPU (Zen)": made_up(), "another": made_up()})
     assert text.count("Flash beside torch's, one head, n 4,096 to 16,384: 2.00 times as fast") == 2
-    assert "in 0.50 times its memory" in text
-    assert "n 16,384 is 2 times as fast as full" in text
+    assert "(required: at least 1: reached; goal: 1.5: reached), in 0.50 times its memory (required: at most" in text
+    assert "n 16,384 is 2 times as fast as full attention without tiles (required: 20: **missed**)" in text
     row = next(line for line in text.splitlines() if line.startswith("| `--mechanism window`"))
     assert "n^1.00 (1)" in row
     assert "1,638.4, 164" in row
