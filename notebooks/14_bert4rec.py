@@ -405,7 +405,7 @@ show_figure(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# SASRec and BERT4Rec with rows that hide the last item come equally far, as far as two seeds can tell; SASRec gets there in a fraction of the epochs.
+# SASRec and BERT4Rec with rows that hide the last item come equally far, as far as two seeds can tell; SASRec gets there in about half of the epochs.
 # (It learns from every position of a row, BERT4Rec from the few that are hidden.) Without such rows BERT4Rec falls behind: few of its training rows ask
 # what is asked in use, with the last item alone hidden.
 #
