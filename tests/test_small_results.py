@@ -1,6 +1,7 @@
 """What docs and chapters say of small benchmarks holds of the results beside them."""
 
 import json
+import re
 import statistics
 from functools import cache
 from typing import Any
@@ -92,3 +93,30 @@ def test_the_changelog_has_the_costs_of_a_check_and_of_refining():
         ratios = [a / b for a, b in zip(beauty[host]["simp"]["seconds"], beauty[host]["none"]["seconds"], strict=True)]
         assert statistics.median(ratios) - 1 == pytest.approx(share, abs=0.005)
     assert says("CHANGELOG.md", "M_simp adds 20 % to a step of SASRec, and 13 % to one of STOSA")
+
+
+def test_chapter_11_quotes_the_larger_worlds():
+    """By the page of planted truth, which tests/test_pages.py compares with its runs."""
+    lines = (RESULTS / "reproduce" / "planted" / "README.md").read_text().split("\n")
+    rows = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    worlds = next(row for row in rows if "tastes" in row)
+
+    def share(world: str, model: str) -> int:
+        cell = next(row for row in rows if row[0] == model)[worlds.index(world)]
+        return round(float(re.findall(r"\(([\d.]+)%", cell)[0]))
+
+    bce = "SASRec, BCE"
+    assert (share("tastes", bce), share("tastes", "EASE"), share("the last two items", bce)) == (98, 93, 98)
+    assert share("the last two items", "Markov, order 2") < 98
+    assert share("the last item", "Markov, order 1") == 99 > share("the last item", "SASRec, cross-entropy")
+    assert says("notebooks/11_before_sasrec.py", "SASRec is at 98 % with tastes, where EASE is at 93 %, and at 98 %",
+                "does the chain stay ahead, at 99 %")  # fmt: skip
+
+
+def test_chapter_13_quotes_movielens():
+    found = result("ml-1m")
+    seeds, chain = found["runs"]["code"].values(), found["baselines"]["Markov"]
+    for protocol, sasrec, markov in (("uni100", 0.79, 0.64), ("full", 0.21, 0.21)):
+        assert round(statistics.mean(seed[protocol]["hr@10"] for seed in seeds), 2) == sasrec
+        assert round(chain[protocol]["hr@10"], 2) == markov
+    assert says("notebooks/13_not_to_fool_yourself.py", "has .64 among 100, .21 among all", "equal to two digits by")
