@@ -86,8 +86,7 @@ def _table(row: dict[str, Any]) -> list[str]:
 
 def summary(result: dict[str, Any]) -> str:
     """The part that docs/speed.md quotes: the table and the verdict for each CPU model."""
-    parts = [[f"{row['machine']['cores']} cores of {cpu}:", "", *_table(row), "", verdict(row)]
-             for cpu, row in result.items()]  # fmt: skip
+    parts = [[f"{made_on(row['machine'])}:", "", *_table(row), "", verdict(row)] for row in result.values()]
     return "\n\n".join("\n".join(part) for part in parts)
 
 

@@ -95,4 +95,4 @@ def test_the_page_of_the_decoders_step_has_a_part_for_every_make_of_cpu():
     assert page.count("| torch-sdpa | 150 | 0.75 | 0.55 to 0.95 | 100 |") == 2
     assert "## another" in page
     assert page.count("Reached: 0.75, **missed**.") == 2
-    assert decoder_step.summary({"a CPU": row}).startswith("2 cores of a CPU:")
+    assert decoder_step.summary({"a CPU": row}).startswith("2 cores of abacus, ")
