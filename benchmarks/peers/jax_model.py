@@ -73,12 +73,11 @@ def loss(network: SASRecNetwork, p: Any, batch: Batch, key: Any) -> Any:
     return (each * batch.weight).sum() / batch.weight.sum()
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=1)
 def train_step(network: SASRecNetwork, state: Any, batch: Batch) -> Any:
     """One step of Adam; a state is (p, m, v, steps taken, key)."""
     p, m, v, t, key = state
     key, now = jax.random.split(key)
-    g = jax.grad(loss, argnums=1)(network, p, batch, now)
+    g = jax.grad(partial(loss, network))(p, batch, now)
     t = t + 1
     lr, (beta1, beta2), eps = ADAM["lr"], ADAM["betas"], ADAM["eps"]
     m = jax.tree.map(lambda m, g: beta1 * m + (1 - beta1) * g, m, g)
@@ -92,7 +91,8 @@ class Jax:
     """jax: jit of loss, gradients and Adam."""
 
     def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
-        self.network = network
+        self.loss = partial(loss, network)
+        self.train_step = jax.jit(partial(train_step, network), donate_argnums=0)
         p = layout(weights)
         zeros = partial(jax.tree.map, jnp.zeros_like)
         self.state = (p, zeros(p), zeros(p), jnp.zeros((), jnp.float32), jax.random.key(0, impl="rbg"))
@@ -100,12 +100,12 @@ class Jax:
         self.about = {"jax": jax.__version__, "devices": str(jax.devices())}
 
     def step(self, i: int) -> None:
-        self.state = train_step(self.network, self.state, self.batches[i])
+        self.state = self.train_step(self.state, self.batches[i])
 
     def finish(self) -> None:
         jax.block_until_ready(self.state)
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
-        differentiate = jax.jit(jax.value_and_grad(loss, argnums=1), static_argnums=0)
-        value, gradient = differentiate(self.network, self.state[0], self.batches[0], jax.random.key(0))
+        differentiate = jax.jit(jax.value_and_grad(self.loss))
+        value, gradient = differentiate(self.state[0], self.batches[0], jax.random.key(0))
         return float(value), dict(leaves(undo_layout(gradient)))
