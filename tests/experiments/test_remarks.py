@@ -306,3 +306,17 @@ def test_mixers():
     assert sum(run["epochs"] < 40 for runs in results("mixers").values() for run in runs) == 1
     assert mean("full", "ml-1m-ce") == pytest.approx(0.162, abs=5e-4)
     assert mine[50, "attention"] == pytest.approx(0.151, abs=5e-4)
+
+
+def test_what_the_page_of_refinements_says_of_rows_added_later():
+    def mine(key):
+        return values(results("awrsr")[key], ("full", "ndcg@5"))
+
+    plain = mine("beauty-sasrec-none")
+    (distances,) = mine("beauty-sasrec-distances")
+    assert (round(distances, 4), round(np.mean(plain), 4)) == (0.0259, 0.0257)
+    backbone = mine("beauty-sasrec-none-n20")
+    assert np.mean(backbone) / np.mean(plain) == pytest.approx(1.17, abs=0.005)
+    for form in ("simp", "value", "add"):
+        gain = contrast([mine(f"beauty-sasrec-{form}-n20")], backbone)
+        assert gain.low < 0 < gain.high
