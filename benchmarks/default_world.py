@@ -136,8 +136,8 @@ def text(result: dict[str, Any]) -> str:
     lines += [
         "",
         "Trained rows show a range, rounded outwards: another seed, or a processor that rounds differently, ends a "
-        f"little elsewhere. SASRec was trained with {len(seeds)} seeds, each by kernels for AVX-512, which "
-        f"{' and '.join(cpus)} {'have' if len(cpus) > 1 else 'has'}, and by those for AVX2, as processors without it "
+        f"little elsewhere. SASRec was trained with {len(seeds)} seeds, each by the kernels that OpenBLAS "
+        f"and NumPy choose for {' and '.join(cpus)}, and by those for AVX2, as processors without AVX-512 "
         f"use; the others with {fewer}, by the former. SASRec closes most of the gap between a Markov chain and the "
         f"optimum: {share}. A run took {between(seconds, 0)} s of CPU time, of all cores together "
         f"({made_on(*(run['machine'] for run in every))}). "
