@@ -37,10 +37,11 @@ UP_TO = {
     "strided": 8_192,
     "full": 16_384,
     "tiles": 16_384,
+    "pointwise": 16_384,
     "torch-math": 16_384,
     "torch-window": 16_384,
 }  # the largest n of contenders that hold n² numbers (strided: n² / 8)
-SQUARED = ("full", "tiles", "flash", "torch-math", "torch-flash", "torch-window", "strided")  # strided: stride is fixed
+SQUARED = UP_TO.keys() | {"flash", "torch-flash"}  # strided too: its stride is fixed
 FITTED = 3  # largest sizes, which an exponent is fitted to
 
 

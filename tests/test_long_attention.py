@@ -1,5 +1,7 @@
 """The benchmark of long sequences: what contenders compute, and the page and picture of made-up figures."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,22 @@ def test_contenders_compute_what_their_mechanism_does(name, rng):
     found, expected = make(inputs).gradients(), long.reference(mechanism, inputs)
     for what, array in expected.items():
         np.testing.assert_allclose(found[what], array, atol=1e-12, err_msg=what)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_contender_that_holds_n_squared_numbers_is_measured_up_to_a_length_that_memory_has_room_for(name, rng):
+    def peak(n):
+        contender = long.CONTENDERS[name][1](list(rng.standard_normal((4, 1, 1, n, 4)).astype(np.float32)))
+        tracemalloc.start()
+        contender.step()
+        try:
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    if peak(2048) > 3 * peak(1024):                        # n² numbers take four times as many
+        assert name in long_attention.UP_TO
+        assert name in long_attention.SQUARED
 
 
 def made_up():
