@@ -23,7 +23,16 @@ import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
-from benchmarks.machine import RESULTS, ROOT, describe, refuse_other_code, write_pages, write_pictures, write_result
+from benchmarks.machine import (
+    RESULTS,
+    ROOT,
+    describe,
+    of_model,
+    refuse_other_code,
+    write_pages,
+    write_pictures,
+    write_result,
+)
 from benchmarks.peers import THREADS
 from benchmarks.peers.long import CONTENDERS, WINDOW, write
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, label_ends
@@ -162,7 +171,8 @@ def _made(found: dict[str, Any]) -> str:
     return (
         f"Forward and backward, causal, float32, d {D}, batch 1. Medians of {options['rounds']} rounds; "
         f"{THREADS} threads. "
-        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}{torch}, "
+        f"{machine['cores']} cores of {machine['cpu']}{of_model(machine)}, Python {machine['python']}, "
+        f"NumPy {machine['numpy']}{torch}, "
         f"{machine['system']}, commit {machine['commit']}, {machine['date']}."
     )
 

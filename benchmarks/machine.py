@@ -134,10 +134,17 @@ def describe_code(*paths: str) -> dict[str, Any]:
 def made_on(*machines: dict[str, Any]) -> str:
     """The machines, versions and commits of the parts of a result, without repetitions."""
     each = (
-        f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}, commit {m['commit']}, {m['date']}"
+        f"{m['cores']} cores of {m['cpu']}{of_model(m)}, Python {m['python']}, NumPy {m['numpy']}, "
+        f"commit {m['commit']}, {m['date']}"
         for m in machines
     )
     return "; ".join(dict.fromkeys(each))
+
+
+def of_model(machine: dict[str, Any]) -> str:
+    """The processor's family and model, for later results, as processors with one name differ."""
+    family, _, model = machine.get("cpu_model", "").partition("/")
+    return f" (family {family}, model {model})" if model else ""
 
 
 def refuse_other_code(known: Iterable[dict[str, Any]], what: str) -> None:

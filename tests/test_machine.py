@@ -14,7 +14,7 @@ from tinyattn import __version__, machine
 
 def test_the_machine_is_described(monkeypatch):
     found = machine.describe()
-    assert list(found) == ["date", "tinyattn", "cpu", "cores", "python", "numpy", "system"]
+    assert list(found) == ["date", "tinyattn", "cpu", "cpu_model", "cores", "python", "numpy", "system"]
     assert datetime.date.fromisoformat(found["date"]) <= datetime.date.today()
     assert found["tinyattn"] == __version__
     assert found["cores"] == os.cpu_count()
@@ -30,14 +30,15 @@ def test_the_machine_is_described(monkeypatch):
             pass
 
         def read_text(self):
-            return "processor : 0\nmodel name\t: Some CPU: 3 GHz \nmodel name\t: Other\n"
+            return ("processor : 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: Some CPU: 3 GHz \n"
+                    "model name\t: Other\n")  # fmt: skip
 
     monkeypatch.setattr(machine, "Path", CPUInfo)
-    assert machine._cpu() == "Some CPU: 3 GHz"
+    assert (machine.describe()["cpu"], machine.describe()["cpu_model"]) == ("Some CPU: 3 GHz", "25/17")
     monkeypatch.setattr(machine, "Path", lambda _: Path("no such file"))          # as where there is no /proc
     for name, expected in (("M9", "M9"), ("", "unknown")):
         monkeypatch.setattr(machine.platform, "processor", lambda name=name: name)
-        assert machine._cpu() == expected
+        assert (machine.describe()["cpu"], machine.describe()["cpu_model"]) == (expected, "")
 
 
 def test_git_is_asked_in_the_folder_of_the_package_whatever_its_environment_says(monkeypatch):

@@ -7,7 +7,7 @@ from statistics import mean
 import numpy as np
 
 from benchmarks import cold_items, ladder, one_more, pools, scaling, training_step
-from benchmarks.machine import RESULTS, ROOT, newest
+from benchmarks.machine import RESULTS, ROOT
 from benchmarks.ml_1m import TABLE
 
 
@@ -41,9 +41,13 @@ def test_what_slices_by_length_bring_pytorch():
 
 
 def test_the_ladders_reduceat():
-    says("docs/speed.md", "`np.add.reduceat`: in the ladder quicker in A and C, and slower in B.")
-    slower = {key: middle(ladder.ratios(row["rungs"]["reduceat"])) for key, row in newest(result("ladder")).items()}
-    assert max(slower["A"], slower["C"]) < 1 < slower["B"]
+    says("docs/speed.md", "in the ladder from 9 % quicker to 6 % slower; quicker in A and C on one make of processor, "
+                          "and in B on the other.")  # fmt: skip
+    makes = [{key: middle(ladder.ratios(row["rungs"]["reduceat"])) for key, row in found.items()}
+             for found in result("ladder").values()]  # fmt: skip
+    assert {"".join(key for key in "ABC" if slower[key] < 1) for slower in makes} == {"AC", "B"}
+    every = [ratio for slower in makes for ratio in slower.values()]
+    assert (round(min(every), 2), round(max(every), 2)) == (0.91, 1.06)
 
 
 def test_a_short_history_takes_hardly_longer_than_a_shorter_one():

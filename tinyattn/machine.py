@@ -17,7 +17,8 @@ def describe() -> dict[str, Any]:
     return {
         "date": datetime.date.today().isoformat(),
         "tinyattn": __version__,
-        "cpu": _cpu(),
+        "cpu": _of_cpu("model name") or platform.processor() or "unknown",
+        "cpu_model": "/".join(filter(None, map(_of_cpu, ("cpu family", "model")))),   # clouds have one name for several
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -40,11 +41,10 @@ def _git(*words: str) -> str:
         return ""
 
 
-def _cpu() -> str:
-    """The processor's name, in detail on Linux."""
+def _of_cpu(name: str) -> str:
+    """The value of a line of Linux's /proc/cpuinfo, for the first processor; "" elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, "") or platform.processor() or "unknown"
+        return ""
+    return next((value.strip() for key, _, value in (line.partition(":") for line in lines) if key.strip() == name), "")
