@@ -102,6 +102,24 @@ def test_vectors_that_would_all_become_zero_are_refused(scale):
         ItemVectors(DATA.items.ids, (1 + X) * scale)
 
 
+def test_an_item_whose_vector_is_all_0_has_none():
+    """Its embedding would be 0 whatever is learned; encoders give 0 for an empty text."""
+    given = np.array([X[1], 0 * X[1], X[2], 0 * X[1]])
+    vectors = ItemVectors(np.array([10, 20, 30, 99]), given)
+    assert vectors.missing(DATA.items).tolist() == [20, 40]
+    assert vectors.joined(DATA) is DATA
+    same = ItemVectors(np.array([10, 30]), X[1:3])
+    np.testing.assert_array_equal(vectors.table(DATA.items), same.table(DATA.items))
+    assert vectors.digest() == same.digest()
+
+
+def test_one_vector_beside_which_the_others_would_vanish_is_refused():
+    ItemVectors(DATA.items.ids, X + [[1e6], [0], [0], [0]])
+    message = r"item 10 has a vector of length 1\.41e\+30, and half of all have 7\.81 at most: scaled, they would be 0"
+    with pytest.raises(ValueError, match=message):
+        ItemVectors(DATA.items.ids, X + [[1e30], [0], [0], [0]])
+
+
 def test_two_ids_of_one_item():
     with pytest.raises(ValueError, match=r"ids \['10', ' 10'\] are one item of the data, expected one vector"):
         ItemVectors(np.array(["10", "20", " 10"]), X[:3]).joined(DATA)

@@ -17,7 +17,10 @@ from .vocabulary import Vocabulary
 
 @dataclass(frozen=True, eq=False)
 class ItemVectors:
-    """Vectors (n, W) of items, by ids (n,). ValueError for shapes, dtypes, masks, NaN, all 0, and ids that recur."""
+    """Vectors (n, W) of items, by ids (n,). An item whose vector is all 0 has none: its row is left out.
+
+    Raises ValueError for shapes, dtypes, masks, NaN, ids that recur, and lengths that would make most vectors 0.
+    """
 
     ids: np.ndarray
     vectors: np.ndarray
@@ -33,7 +36,7 @@ class ItemVectors:
         if ids.shape != vectors.shape[:1] or ids.dtype.kind not in "iuU":
             many = f"({len(vectors)},) integers or texts"
             raise ValueError(f"{self.name}: ids are {ids.shape} {ids.dtype}, expected {many}, one for each vector")
-        self.__dict__.update(ids=(ids := signed(ids, f"{self.name}: id")), vectors=vectors)
+        ids = signed(ids, f"{self.name}: id")
         finite = np.all(np.isfinite(vectors), axis=1)
         if not np.all(finite):
             raise ValueError(f"{self.name}: the vector of item {quoted(ids[np.argmin(finite)])} has NaN or infinity")
@@ -42,6 +45,12 @@ class ItemVectors:
             raise ValueError(f"{self.name}: item {quoted(values[np.argmax(counts > 1)])} has several vectors")
         if not 1e-100 < (largest := float(np.max(np.abs(vectors)))) < 1e100:     # squares are neither 0 nor inf
             raise ValueError(f"{self.name}: the largest number is {largest}, expected between 1e-100 and 1e100")
+        lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+        has = lengths > 0                                        # what a linear map makes of 0 tells no items apart
+        if np.max(lengths) > 1e9 * (median := np.median(lengths[has])):
+            one = f"item {quoted(ids[np.argmax(lengths)])} has a vector of length {np.max(lengths):.3g}"
+            raise ValueError(f"{self.name}: {one}, and half of all have {median:.3g} at most: scaled, they would be 0")
+        self.__dict__.update(ids=ids[has], vectors=vectors[has])
 
     @classmethod
     def read(cls, path: str | Path, items: Vocabulary) -> Self:
