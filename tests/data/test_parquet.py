@@ -60,8 +60,26 @@ def test_damage_empty_values_and_times_of_other_names_are_refused(tmp_path, colu
         read(written(path, {"user": [1, 2], "item": [3, 4], "moment": columns["created_at"][:2]}))
     with pytest.raises(DataError, match="a header and no interactions"):
         read(written(path, {name: column[:0] for name, column in columns.items()}))
-    with pytest.raises(DataError, match="no columns of single values"):
-        read(written(path, {"a": [[1]]}))
+    with pytest.raises(DataError, match=r"f.parquet: columns of single values: user; of lists .* not read: items; exp"):
+        read(written(path, {"user": [1], "items": [[1, 2]]}))
+    with pytest.raises(DataError, match="columns of single values: user; expected a user and an item in each row"):
+        read(written(path, {"user": [1]}))
+
+
+def test_a_damaged_page_a_nul_and_nan_are_refused(tmp_path, columns):
+    """NumPy drops a NUL at the end of a text, so "a" and "a\\0" would be one user; NaN would be a user called nan."""
+    path = written(tmp_path / "f.parquet", {"user": list(range(500)), "item": list(range(500))})
+    content = path.read_bytes()
+    path.write_bytes(content[:200] + b"\xff" * 300 + content[500:])
+    with pytest.raises(DataError, match=r"f.parquet: not a whole Parquet file: [^N]"):
+        read(path)
+    with pytest.raises(DataError, match=r"f.parquet: a value with a NUL in column user"):
+        read(written(path, {"user": ["a", "a\0"], "item": [1, 2]}))
+    for what in ("user", "item"):
+        with pytest.raises(DataError, match=f"f.parquet: line 3: the {what} is empty"):
+            read(written(path, {"user": [1.0, 2.0], "item": [3.0, 4.0]} | {what: [5.0, float("nan")]}))
+    data = read(written(path, {"user": [1.0, 2.0], "item": [3.0, 4.0], "price": [float("nan"), 2.0]}))
+    assert data.users.ids.tolist() == [1, 2]
 
 
 def test_without_pyarrow_the_way_out_is_named(tmp_path, monkeypatch, capsys):

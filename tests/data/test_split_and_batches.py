@@ -1,3 +1,5 @@
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -105,9 +107,11 @@ def test_what_cannot_be_trained_on_is_said():
 def test_vocabulary():
     integers, strings = Vocabulary(np.array([3, 7, 12])), Vocabulary(np.array(["a", "b"]), "user")
     assert integers.numbers(["12", 3]).tolist() == [3, 1]
+    assert integers.numbers([np.float32(3), Decimal(7), np.array(12)]).tolist() == [1, 2, 3]
     assert integers.decode(np.array([[1, 3]])).tolist() == [[3, 12]]
     assert integers.numbers([]).tolist() == []
-    for bad in (8, "x", 2**70, 3.5, None, "1_2", "07", "٣"):
+    fractions = 3.5, np.float32(3.5), Decimal("3.7"), Fraction(7, 2)
+    for bad in (8, "x", 2**70, None, "1_2", "07", "٣", *fractions, b"3", True, np.True_, np.ma.masked):
         with pytest.raises(ValueError, match=r"unknown item id .*: the 3 known ids are 3, 7, 12$"):
             integers.numbers([3, bad])
     with pytest.raises(ValueError, match=r"the 1,000 known ids are 0, 1, 2, \.\.\.$"):

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..terminal import shortened
 from .fields import DataError
 
 MAGIC = b"PAR1"                # the first bytes of a file
@@ -16,7 +17,8 @@ _ROWS = 1 << 16                # rows that are in memory at a time
 def csv_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
     """A line with the names of the columns, then the rows. Columns of lists and other nested values are left out.
 
-    Raises ImportError without pyarrow, DataError for a file that is damaged or has no columns.
+    NaN is an empty value, as pandas writes it. Raises ImportError without pyarrow, DataError for a file that is damaged
+    or has fewer than two columns, and for a text with a NUL.
     """
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
@@ -24,9 +26,12 @@ def csv_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
         raise ImportError(f"{path} is Parquet, which needs pyarrow: pip install 'tinyattn[parquet]'") from None
     try:
         with parquet.ParquetFile(file) as table:
-            names = [field.name for field in table.schema_arrow if not arrow.types.is_nested(field.type)]
-            if not names:
-                raise DataError("no columns of single values")
+            nested = [field.name for field in table.schema_arrow if arrow.types.is_nested(field.type)]
+            names = [name for name in table.schema_arrow.names if name not in nested]
+            if len(names) < 2:
+                lists = f"; of lists or other nested values, which are not read: {', '.join(nested)}" if nested else ""
+                raise DataError(f"columns of single values: {', '.join(names) or 'none'}{shortened(lists, 200)}; "
+                                "expected a user and an item in each row")  # fmt: skip
             header = io.StringIO()
             csv.writer(header, lineterminator="\n").writerow(names)
             begin = header.getvalue().encode()               # joined to the first rows: the format is detected by both
@@ -34,13 +39,19 @@ def csv_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
                 yield begin + _lines(batch)
                 begin = b""
             yield begin
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.strerror:        # of the system: pyarrow's have none
+            raise
         raise DataError(f"not a whole Parquet file: {str(error).partition(chr(10))[0]}") from None
 
 
 def _lines(batch: Any) -> bytes:
     """The rows of a batch. Texts are in quotes only where one needs them: lines without quotes are read faster."""
-    arrow, table = import_module("pyarrow"), import_module("pyarrow.csv")
+    arrow, table, compute = (import_module(f"pyarrow{part}") for part in ("", ".csv", ".compute"))
+    for place, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+        if arrow.types.is_floating(column.type) and not arrow.types.is_float16(column.type):
+            empty = compute.if_else(compute.is_nan(column), arrow.scalar(None, column.type), column)
+            batch = batch.set_column(place, name, empty)
     for style in ("none", "all_valid"):
         sink = arrow.BufferOutputStream()
         try:
@@ -48,5 +59,8 @@ def _lines(batch: Any) -> bytes:
         except arrow.ArrowInvalid:       # a comma, a quote or a line end within a value
             continue
         lines: bytes = sink.getvalue().to_pybytes()
+        if b"\0" in lines:               # NumPy drops a NUL at the end, which would merge two ids
+            has = [name for name, rows in batch.to_pydict().items() if any("\0" in str(value) for value in rows)]
+            raise DataError(f"a value with a NUL in column {', '.join(has)}")
         return lines
     raise DataError("values that CSV cannot hold")

@@ -62,10 +62,10 @@ class Vocabulary:
             if "\0" not in str(value):               # NumPy drops a NUL at the end, which would match another id
                 return str(value)
         else:
-            with suppress(TypeError, ValueError, OverflowError):           # OverflowError: infinity
+            with suppress(TypeError, ValueError, OverflowError, np.ma.MaskError):     # OverflowError: infinity
                 number = int(value)
-                same = str(number) == value.strip() if isinstance(value, str) else number == value     # not 1_2, 007
-                if -(2**63) <= number < 2**63 and (same or not isinstance(value, str | float)):
+                same = str(number) == value.strip() if isinstance(value, str) else number == value     # not 1_2, 3.5
+                if same and -(2**63) <= number < 2**63 and not isinstance(value, bool | np.bool_):
                     return number
         raise ValueError(self._unknown(value))
 
