@@ -278,7 +278,20 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
     refuses(capsys, ["train", data, *SMALL, "--out", blocker / "run"], "cannot write to")
     refuses(capsys, ["train", data, *SMALL, "--out", "/proc/nowhere/run"], "cannot write to")
     refuses(capsys, ["train", data, *SMALL, "--out", blocker], f"{blocker} is a file, expected a folder")
-    refuses(capsys, ["train", data, *SMALL, "--out", ""], "--out is empty, expected a folder")
+
+
+def test_an_empty_path_is_refused_where_it_would_be_the_current_folder(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments, name in (
+        (["train", ""], "DATA"), (["train", "--out", " "], "--out"), (["evaluate", ""], "RUN"),
+        (["train", "--item-vectors", ""], "--item-vectors"), (["evaluate", "r", "--per-user="], "--per-user"),
+        (["train", "--protocols", "uni100", "--negatives", ""], "--negatives"),
+        (["train", "--model", "classifier", "--labels", ""], "--labels"),
+        (["recommend", "r", "--users", ""], "--users"), (["course", "grade", "", "--csv", "a.csv"], "DIR"),
+        (["reproduce", "planted", "--out", ""], "--out"), (["import-model", "", "--out", "r"], "FROM"),
+    ):  # fmt: skip
+        refuses(capsys, arguments, f"{name} is empty, expected a path")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_a_value_of_another_type_is_refused(tmp_path, capsys):
 def test_a_grid_that_is_no_file_is_refused(tmp_path, capsys):
     refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", tmp_path / "swept"], "grid.toml: no such file")
     refuses(capsys, ["sweep", tmp_path, "--out", tmp_path / "swept"], "is no regular file, expected TOML")
-    refuses(capsys, ["sweep", grid(tmp_path, "dim = 8"), "--out", " "], "--out is empty, expected a folder")
+    refuses(capsys, ["sweep", grid(tmp_path, "dim = 8"), "--out", " "], "--out is empty, expected a path")
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):

@@ -432,7 +432,6 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
         (["plante"], "experiment is 'plante', expected one of .*; did you mean planted"),
         (["planted", "--jobs", "0"], "--jobs is 0, expected 1 to 1000"),
         (["planted", "--seeds", "1001"], "--seeds is 1001, expected 1 to 1000"),
-        (["planted", "--out", ""], "--out is empty, expected a folder"),
         (["planted", "--page", "--jobs", "1000", "--out", "nowhere"], "--page makes the page of runs, and nowhere is "),
         (["planted", "--quick", "--seeds", "2"], "--seeds cannot be given with --quick: a quick look has one seed"),
         (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),

@@ -8,9 +8,15 @@ from typing import Any, NoReturn
 from ..options import one_of
 from ..terminal import one_line
 
+# metavars of files and folders
+PATHS = ("DATA", "DIR", "FILE", "FROM", "GRID.toml", "OUT", "RUN", "RUN2", "all|FILE")
+
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are one line."""
+    """An ArgumentParser whose errors are one line, and which refuses an empty path, as of a variable that is not set.
+
+    Path("") would be the current folder.
+    """
 
     def __init__(self, *args: Any, **how: Any) -> None:
         super().__init__(*args, **how)
@@ -40,6 +46,11 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             self.error(f"command is {value!r}, expected {one_of(action.choices, value)}")
         super()._check_value(action, value)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        if action.metavar in PATHS and not arg_string.strip():
+            self.error(f"{(action.option_strings or [action.metavar])[-1]} is empty, expected a path")
+        return super()._get_value(action, arg_string)
 
     def unrecognized(self, unknown: Sequence[str], command: str, arguments: Sequence[str]) -> str:
         """The error message for unknown arguments: a list may need quotes, or a flag is near to the first of them."""

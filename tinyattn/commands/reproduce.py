@@ -15,7 +15,7 @@ from ..files import write_atomically
 from ..options import one_of
 from .arguments import add_device
 from .ops import add_ops, begin
-from .runs import drawing, refuse_another_page, refuse_empty
+from .runs import drawing, refuse_another_page
 
 MOST = 1000              # of seeds and of jobs; a larger number is a slip
 
@@ -41,7 +41,6 @@ def run(options: argparse.Namespace) -> None:
     for name in ("jobs", "seeds"):
         if getattr(options, name) is not None and not 1 <= getattr(options, name) <= MOST:
             raise ValueError(f"--{name} is {getattr(options, name)}, expected 1 to {MOST}")
-    refuse_empty(options.out)
     if options.quick and options.seeds is not None:
         raise ValueError("--seeds cannot be given with --quick: a quick look has one seed")
     if options.data is not None and not options.data.is_dir():

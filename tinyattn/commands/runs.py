@@ -170,11 +170,6 @@ def refuse_unwritable(out: str, flag: str = "--out", read: Iterable[str | Path |
         raise ValueError(f"{flag} {out} cannot be written: {folder} is no directory that may be written to")
 
 
-def refuse_empty(out: str | None) -> None:
-    if out is not None and not out.strip():
-        raise ValueError("--out is empty, expected a folder")
-
-
 def refuse_no_gif(out: str, read: Iterable[str | Path | None] = ()) -> None:
     """`refuse_unwritable`; also raise ValueError for an ending other than .gif."""
     refuse_unwritable(out, "--gif", read)

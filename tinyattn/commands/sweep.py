@@ -28,7 +28,6 @@ from ..options import one_of
 from ..random import Stream, generator
 from . import train
 from .parser import Parser
-from .runs import refuse_empty
 
 COMMANDS_FILE, RUNS_FILE = "commands.txt", "sweep.json"
 TRAIN_OPTIONS = ("model", "preset", "data")  # of every model; `train.flags_of` lists those of the chosen one
@@ -46,7 +45,6 @@ def add(command: Any, arguments: list[str]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Check every run of the grid as `train` does, then write."""
-    refuse_empty(options.out)
     grids = _read(Path(options.grid))
     if options.draw is None:
         ranged = next((name for grid in grids for name, value in grid.items() if isinstance(value, dict)), None)

@@ -22,7 +22,7 @@ from ..training.around import epoch_in_words
 from .arguments import add_options
 from .measures import MEASURES
 from .ops import FAST, add_ops
-from .runs import describe_counts, drawing, refuse_empty, remarks
+from .runs import describe_counts, drawing, remarks
 from .tables import Evaluation, notes_on, print_folds
 
 DEFAULT = "sasrec"
@@ -136,7 +136,6 @@ def _divergence_as_note() -> Iterator[None]:
 def run(options: argparse.Namespace) -> None:
     """Errors come before training begins. Ranks of mpiexec share the work."""
     model, measure = model_of(options)
-    refuse_empty(options.out)
     job = ranks()
     if isinstance(model, Settings):                      # trained by gradient steps
         _work(options, model, measure)

@@ -217,8 +217,6 @@ def as_requested(split: Any, options: argparse.Namespace, measured: dict[str, An
 def start_of(options: argparse.Namespace) -> NeuralRecommender:
     """The model of --start, read once. FileError for a run that has not finished, ValueError for another kind."""
     if not hasattr(options, "started"):
-        if not options.start.strip():
-            raise ValueError("--start is empty, expected the folder of a run")
         model, _ = open_kind(options.start, Recommender)
         if not isinstance(model, NeuralRecommender):
             raise ValueError(f"--start {options.start}: model {model.name} has no steps that others could follow: "
