@@ -515,7 +515,7 @@ show_figure(
 # | what is often said | what the cells above show |
 # |---|---|
 # | the loss trains the model, and the items are data | target, negative and inputs all have a row that gets a gradient |
-# | $\sigma(z)$ is the probability that the item comes next | 5/6 where the truth is 1/4, at the optimum |
+# | $\sigma(z)$ is the probability that the item comes next | 0.83 where the truth is 0.25, at the optimum |
 # | full cross-entropy ranks better than BCE with one negative | not in this world, where nobody watches twice, with this little training |
 # | attention weights explain a recommendation | one block's agree with leaving out, the other's do not |
 #

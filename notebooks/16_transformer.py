@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 16 · The Transformer
 #
-# "May 3, 1999" is to become "1999-05-03". What is written first was read last, the month becomes a number, and twelve characters become ten. All models so far had one
+# "May 3, 1999" is to become "1999-05-03". What is written first was read last, the month becomes a number, and eleven characters become ten. All models so far had one
 # sequence; here there are two. **What must pass between a part that reads and a part that writes?**
 #
 # The Transformer ([Vaswani et al. 2017](https://arxiv.org/abs/1706.03762)) answers with parts that you know, and one attention that is new. You derive its gradient, put

@@ -212,7 +212,7 @@ check("waits_of_a_loop", waits_of_a_loop)
 #
 # ### Exercise `repaired_clip` (find the bug, ★★☆, 6 min)
 #
-# This clipping is right, and waits twice at every step. Write it so that Python need not know anything. A gradient of 0 stays 0.
+# This clipping is right, and waits at every step, twice where the norm is above `most`. Write it so that Python need not know anything. A gradient of 0 stays 0.
 
 
 # %%
@@ -309,7 +309,8 @@ print("the same bits twice:", np.array_equal(first.get(), again.get()))
 print("the sums:", np.allclose(first.get(), atomic(np.float64), atol=1e-4))
 
 # %% [markdown]
-# A running sum of many rows loses digits where it grows far beyond each row: in float64 there are plenty.
+# A running sum of many rows loses digits where it grows far beyond each row: in float64 there are plenty. The double counts no wait for a sort; CuPy's `argsort`
+# has one inside, so the library sorts with a kernel of its own on a card ([what it runs](../docs/gpu.md)).
 #
 # ## Storage is not arithmetic
 #

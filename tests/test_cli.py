@@ -427,6 +427,8 @@ def test_how_data_is_read_goes_with_data(said, finished, capsys):
 
 def test_what_recommend_refuses(finished, data, capsys):
     refuses(capsys, ["recommend", finished, data, "--items", "s1e1"], f"DATA ({data}) goes with --user; a history")
+    separate = ["recommend", finished, "--items", "s1e1", "s1e2", "s2e1"]
+    refuses(capsys, separate, "needs none, and its ids are separated by commas: --items s1e1,s1e2,s2e1")
     for extra, part in ((["--items", "s1e1,s9e9"], "unknown item id s9e9"), (["--user", "99"], "unknown user id 99"),
                         (["--items", "s1e1", "-k", "17"], "k is 17"),
                         ([], "required"), (["--items", "s1e1", "--user", "1"], "not allowed")):  # fmt: skip

@@ -302,7 +302,11 @@ def test_an_object_inside_of_another_is_loaded_and_a_class_is_called(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("class Outer:\n    class Inner:\n        size = 3\n")
     assert load(f"{path}:Outer.Inner").size == load(f"{path}:Outer.Inner.size") == 3
-    for target, says in ((f"{path}:Outer.Other", "has no `Other`; it has: Inner"), (f"{tmp_path}", "is a directory")):
+    notebook = tmp_path / "mine.ipynb"
+    notebook.write_text("{}")
+    for target, says in ((f"{path}:Outer.Other", "has no `Other`; it has: Inner"), (f"{tmp_path}", "is a directory"),
+                         (f"{notebook}:softmax", "mine.ipynb is no Python file: put the function into a file NAME.py"),
+                         (f"{tmp_path / 'none'}", "ModuleNotFoundError")):  # fmt: skip
         with pytest.raises(CannotRunError, match=says):
             load(target)
 

@@ -258,6 +258,25 @@ def shifted_batch(sequences, maxlen, dtype=int):
     return ids, targets
 
 
+def test_results_in_a_dict_are_taken_by_the_names_of_the_task():
+    def my_shifted_batch(sequences, maxlen):
+        ids, targets = shifted_batch(sequences, maxlen)
+        return {"targets": targets, "ids": ids}
+
+    assert check("my_shifted_batch", my_shifted_batch)
+    ids, targets = yours("my_shifted_batch")([np.array([1, 2, 3])], 5)
+    assert (ids.tolist(), targets.tolist()) == ([[1, 2]], [[2, 3]])
+
+    def my_attention(q, k, v, mask=None):
+        out, p = ops.attention(q, k, v, mask)
+        return {"p": p, "out": out}
+
+    assert check("my_attention", my_attention)
+    without_out = check("my_attention", lambda q, k, v, mask=None: {"p": ops.attention(q, k, v, mask)[1]})
+    assert not without_out
+    assert "out is a dict" in str(without_out)  # and not p's numbers in its place
+
+
 def shifted_and_spoiled(sequences, maxlen):
     made = shifted_batch(sequences, maxlen)
     sequences[0][:] = 0

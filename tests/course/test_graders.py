@@ -1,6 +1,7 @@
 """Graders: what each just accepts, how often it asks, what it lends, and which question goes with which answer."""
 
 import time
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -48,6 +49,12 @@ def test_exactly_is_without_any_tolerance():
     assert number(12.5).says == "12.5 is not a whole number."
     assert Number(lambda: 12 + 1e-10, exactly=True)(12).outcome == RIGHT
     assert Number(lambda: 12.5, exactly=True)(12.5).outcome == RIGHT
+    ten = Number(lambda: 10, exactly=True)
+    assert ten(1000 ** (1 / 3)).outcome == RIGHT                    # 9.999999999999998
+    assert ten(1e3 ** (2 / 3)).says == "100 is too large."          # 99.99999999999997
+    assert ten(10.0001).says == "10.0001 is not a whole number."    # and not "10 is not"
+    assert Number(lambda: [1, 24], exactly=True)([1, 24.00001]).says == "24.00001 is not a whole number."
+    assert Number(lambda: 18874368, exactly=True)(18874368.5).says == "18874368.5 is not a whole number."
     assert Number(lambda: 18874368, exactly=True)(18874367).says == "18,874,367 is too small."
     for rounded, how in ((18_900_000, "large"), (18.87e6, "small"), (18_874_000, "small")):
         says = Number(lambda: 18874368, exactly=True)(rounded).says
@@ -78,7 +85,9 @@ def test_a_number_of_another_shape_or_kind_is_no_answer():
         assert says in grade.says
 
 
-def test_fractions_are_numbers_alone_and_in_a_list():
+def test_fractions_and_decimals_are_numbers_alone_and_in_a_list():
+    assert Number(lambda: 0.8)(Decimal("0.8")).outcome == RIGHT
+    assert Number(lambda: np.array([0.5, 1.0]))([Fraction(1, 2), Decimal(1)]).outcome == RIGHT
     assert Number(lambda: 0.5)(Fraction(1, 2)).outcome == RIGHT
     assert Number(lambda: np.array([0.5, 1.0]))([Fraction(1, 2), 1]).outcome == RIGHT
     assert Number(lambda: np.array([0.5, 1.0]))([Fraction(1, 2), None]).outcome == WRONG

@@ -45,6 +45,20 @@ def test_a_seed_changes_what_the_toml_says_and_nothing_else(number):
             assert base.source.count(text) == 1, text
 
 
+@pytest.mark.parametrize(
+    ("number", "own", "seed", "says"),
+    [(7, "all 24 orders apart", 0, "two told all 120 orders apart"),
+     (8, "You predicted 5 after 12", 1, "You predicted 3 after 4 blocks"),
+     (12, "0.83 where the truth is 0.25", 0, "where the truth is")],
+)  # fmt: skip
+def test_later_prose_has_the_numbers_of_the_seed(number, own, seed, says):
+    (base,) = chapters([number])
+    assert own in base.source
+    text = Chapter(base.path, seed).source
+    assert own not in text
+    assert says in text
+
+
 def numbers(number, seed):
     """The exercises of a chapter that ask for a number, as the seed makes them, each with its solution."""
     for exercise in BY_CHAPTER[number]:

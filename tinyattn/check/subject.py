@@ -338,7 +338,7 @@ class Subject:
 
 
 def by_name(returned: Any, names: Sequence[str]) -> Any:
-    """A dict of gradients, by "x" or "dx", as a tuple in the order of the names; anything else as it is."""
+    """A dict of results, or of gradients by "x" or "dx", as a tuple in the names' order; anything else as it is."""
     known = {key: n for n in names for key in (n, f"d{n}")}
     if not isinstance(returned, dict) or not returned or not returned.keys() <= known.keys():
         return returned

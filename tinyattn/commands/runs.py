@@ -103,7 +103,9 @@ def history_of(options: argparse.Namespace, other: Any = None) -> tuple[list[Any
     """
     if options.items is not None:
         if options.data:
-            raise ValueError(f"DATA ({', '.join(options.data)}) goes with --user; a history of --items needs none")
+            separated = f"its ids are separated by commas: --items {','.join([options.items, *options.data])}"
+            named = f"DATA ({', '.join(options.data)}) goes with --user"
+            raise ValueError(f"{named}; a history of --items needs none, and {separated}")
         _refuse_reading_nothing(options)
         model, _ = open_kind(options.run_folder, Recommender, options.device)
         refuse_no_times(options.run_folder, model)

@@ -9,13 +9,19 @@ The library's own tests use a stricter double, tests/strict.py.
 """
 
 from collections import Counter
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..backend import register
 
-_WAIT = {"argwhere", "array_equal", "bincount", "extract", "flatnonzero", "nonzero", "unique"}
+_WAIT = {
+    "allclose", "argwhere", "array_equal", "array_equiv", "bincount", "compress", "extract", "flatnonzero",
+    "intersect1d", "item", "nonzero", "setdiff1d", "setxor1d", "tobytes", "tolist", "union1d", "unique", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values",
+}  # fmt: skip
+_NO_LAUNCH = {"item", "reshape", "swapaxes", "tobytes", "tolist", "transpose", "view"}
 
 
 class There:
@@ -31,13 +37,13 @@ class There:
         raise TypeError("an array of the device where one of the host is expected: x.get() carries it over, and waits")
 
     def __getattr__(self, name: str) -> Any:
-        """Attributes such as shape and dtype, and methods. reshape, swapaxes, transpose and view launch nothing."""
+        """Attributes such as shape and dtype, and methods. reshape launches nothing, and item waits for a number."""
         if name.startswith("_"):
             raise AttributeError(name)
         attribute = getattr(self._host, name)
         if not callable(attribute):
             return _there(attribute)
-        return _Function(name, attribute, launches=name not in ("reshape", "swapaxes", "transpose", "view"))
+        return _Function(name, attribute, launches=name not in _NO_LAUNCH)
 
     def get(self) -> np.ndarray:
         device.counts.update(waits=1, transfers=1)
@@ -105,8 +111,22 @@ class _Function:
         order, values = device.order.permutation(len(ids)), np.broadcast_to(_host(values), (*ids.shape, *x.shape[1:]))
         self.f.at(x._host, _host(ids)[order], values[order])
 
-    def reduceat(self, *args: Any, **kwargs: Any) -> Any:
-        return _Function("reduceat", self.f.reduceat)(*args, **kwargs)
+    def __getattr__(self, name: str) -> Any:
+        """A method of a ufunc: reduce, accumulate, reduceat or outer."""
+        return _Function(name, getattr(self.f, name))
+
+
+class _Module:
+    """A module of NumPy, such as `linalg`, whose functions compute on the device."""
+
+    def __init__(self, host: ModuleType):
+        self._host = host
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._host, name)
+        if isinstance(attribute, ModuleType):
+            return _Module(attribute)
+        return _Function(name, attribute) if callable(attribute) and not isinstance(attribute, type) else attribute
 
 
 class Device:
@@ -129,8 +149,7 @@ class Device:
         return result, {name: self.counts[name] - before[name] for name in ("launches", "waits", "transfers", "atomic")}
 
     def __getattr__(self, name: str) -> Any:
-        attribute = getattr(np, name)
-        return _Function(name, attribute) if callable(attribute) and not isinstance(attribute, type) else attribute
+        return _Module(np).__getattr__(name)
 
 
 def run(f: Any, *args: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def chosen(g, most):
 
 def by_norm(g, most):
     xp = get_xp(g)
-    return g / xp.maximum(xp.linalg.norm(g) / most, 1) if xp is np else larger_below(g, most)
+    return g / xp.maximum(xp.linalg.norm(g) / most, 1)
 
 
 def clipped_ratio(g, most):
@@ -78,6 +78,21 @@ def an_if(g, most):
 def a_float(g, most):
     xp = get_xp(g)
     return g * (most / max(float(xp.sqrt(xp.sum(g * g))), most))
+
+
+def an_item(g, most):
+    xp = get_xp(g)
+    return g * (most / max(xp.sqrt(xp.sum(g * g)).item(), most))
+
+
+def a_list(g, most):
+    xp = get_xp(g)
+    return g * (most / max(*xp.sqrt(xp.sum(g * g)).reshape(1).tolist(), most))
+
+
+def by_reduce(g, most):
+    xp = get_xp(g)
+    return g * (most / xp.maximum(xp.sqrt(xp.add.reduce((g * g).reshape(-1))), most))
 
 
 def of_the_host(g, most):
@@ -337,6 +352,16 @@ def with_hashes(keep):
     return all(one[int(r)] == np.ascontiguousarray(m).tobytes() for r, m in zip(shuffled, two, strict=True))
 
 
+def cut_everywhere(keep):
+    """Also before the first row, and with rows in a list."""
+    rows = [30, 2, 11, 5]
+    whole = keep(4, rows, 10, 0.5)
+    for i in range(5):
+        parts = np.concatenate([keep(4, rows[:i], 10, 0.5), keep(4, rows[i:], 10, 0.5)])
+        assert np.array_equal(whole, parts)
+    return np.array_equal(whole[::-1, :6], keep(4, rows[::-1], 6, 0.5))
+
+
 def _only(*tries):
     """A property of some of the comparisons."""
 
@@ -394,6 +419,7 @@ def other_keys_too(keep):
 RIGHT = {
     "repaired_clip": (
         larger_below, two_factors, chosen, by_norm, clipped_ratio, a_masked_factor, by_vdot, einsum, hypotenuse,
+        by_reduce,
     ),
     "my_sum_rows": (
         running_sums, differences_of_edges, segments_that_are_never_empty, sorted_with_places, column_after_row,
@@ -405,13 +431,13 @@ RIGHT = {
     ),
     "cut_changes_nothing": (
         four_comparisons, it_asserts, each_row_alone, random_parts, as_a_dictionary, doubled_batch, by_slices,
-        with_hashes,
+        with_hashes, cut_everywhere,
     ),
 }  # fmt: skip
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)
     for name, all_wrong in (
-        ("repaired_clip", (*listed("repaired_clip"), an_if, a_float, of_the_host)),
+        ("repaired_clip", (*listed("repaired_clip"), an_if, a_float, an_item, a_list, of_the_host)),
         ("my_sum_rows", (*listed("my_sum_rows"), atomically, pair_table, looks_for_each, unique_ids)),
         ("my_keep_mask", listed("my_keep_mask")),
         ("cut_changes_nothing", (

@@ -71,11 +71,13 @@ def _never_waits(answer: Any) -> Grade | None:
                 "Which of your functions is NumPy's, and not that of `xp`?",
                 "Yours: a function of NumPy meets an array of the device. Take xp = get_xp(g), and write xp.sqrt.",
             )  # fmt: skip
-        if counts["waits"]:
+        if waits := counts["waits"]:
+            often = "once" if waits == 1 else f"{waits} times"
             return Grade(
-                WRONG, f"the numbers are right, but the program waits for the device {counts['waits']} times.", (),
+                WRONG, f"the numbers are right, but the program waits for the device {often}.", (),
                 "Which of your lines needs to know a number before Python can go on?",
-                "Yours: an `if`, or float(...), reads a number of the device. xp.minimum and xp.maximum choose there.",
+                "Yours: an `if`, a float(...) or .item() reads a number of the device. xp.minimum and xp.maximum "
+                "choose there.",
             )  # fmt: skip
     return None
 
@@ -129,7 +131,7 @@ def _sums_on_the_device(answer: Any) -> Grade | None:
         for what, fault in (("waits", "a result's size, or a number, is read"), ("atomic", "xp.add.at is atomic")):
             if counts[what]:
                 return Grade(
-                    WRONG, f"the numbers are right, but the device counts {counts[what]} {what}.", (),
+                    WRONG, f"the numbers are right, but the device counts {what}: {counts[what]}.", (),
                     "How many rows has dE, and can you know that without looking at ids?",
                     f"Yours: {fault}. With xp.arange(V), xp.searchsorted finds where each id begins and ends.",
                 )  # fmt: skip
@@ -246,16 +248,17 @@ def cut_changes_nothing(keep: Any) -> bool:
 
 RIGHT_MASKS = dict(
     by_hash=_keep_mask,
-    a_stream_a_row=lambda key, rows, width, rate: np.array([
-        np.random.default_rng([key, int(row)]).random(width) >= rate for row in rows
-    ]),
+    a_stream_a_row=lambda key, rows, width, rate: np.reshape(
+        [np.random.default_rng([key, int(row)]).random(width) >= rate for row in rows], (len(rows), width)
+    ).astype(bool),
     checkerboard=lambda key, rows, width, rate: (np.asarray(rows)[:, None] + np.arange(width) + key) % 2 == 0,
 )
 WRONG_MASKS = dict(
     one_stream=_one_stream,
     place_in_the_batch=lambda key, rows, width, rate: _keep_mask(key, np.arange(len(rows)), width, rate),
     numbered_by_width=changed(
-        _keep_mask, "key, rows, np.arange(1, width + 1) -> key, rows * width, np.arange(1, width + 1), OF_WIDTH"
+        _keep_mask,
+        "key, rows, np.arange(1, width + 1) -> key, np.asarray(rows) * width, np.arange(1, width + 1), OF_WIDTH",
     ),
     by_the_size=lambda key, rows, width, rate: _keep_mask(key + len(rows), rows, width, rate),
     from_the_end=lambda key, rows, width, rate: _keep_mask(key, rows, width, rate)[:, ::-1],

@@ -89,17 +89,19 @@ def silenced() -> Iterator[None]:
 class TolerantCall:
     """Calls an answer with copies of its arguments, and makes its results arrays.
 
-    Several results may be stacked in one array, or in a dict by `names`; one result may be in a 1-tuple. Floats get the
-    dtype of the first float argument; results become integers or booleans if the reference's are. `remarks` are
-    deviations from a library's style: the answer "writes" into its arguments, or returns a "list", a wider "dtype",
-    "floats" for integers, "numbers" for booleans, or a "tuple" for an array. `narrow` is a loss of digits, such as
-    "float64 in, float32 out".
+    Several results may be stacked in one array, or in a dict by `names`, with `all_names` only if none is missing; one
+    result may be in a 1-tuple. Floats get the dtype of the first float argument; results become integers or booleans if
+    the reference's are. `remarks` are deviations from a library's style: the answer "writes" into its arguments, or
+    returns a "list", a wider "dtype", "floats" for integers, "numbers" for booleans, or a "tuple" for an array.
+    `narrow` is a loss of digits, such as "float64 in, float32 out".
     """
 
     def __init__(
-        self, answer: Callable[..., Any], returns: int, reference: Callable[..., Any], names: Sequence[str] = ()
-    ):
-        self.answer, self.returns, self.reference, self.names = answer, returns, reference, names
+        self, answer: Callable[..., Any], returns: int, reference: Callable[..., Any], names: Sequence[str] = (),
+        all_names: bool = False,
+    ):  # fmt: skip
+        self.answer, self.returns, self.reference = answer, returns, reference
+        self.names, self.all_names = names, all_names
         self.remarks: set[str] = set()
         self.narrow = ""
 
@@ -123,7 +125,8 @@ class TolerantCall:
 
     def _unpacked(self, result: Any, expected: Callable[[], np.ndarray | None]) -> Any:
         """Unpack stacked results into a tuple, and a 1-tuple into its element; return anything else unchanged."""
-        result = by_name(result, self.names)
+        if not (self.all_names and isinstance(result, dict) and len(result) < len(self.names)):
+            result = by_name(result, self.names)
         if self.returns > 1:
             stacked = isinstance(result, np.ndarray) and result.ndim and len(result) == self.returns
             first = expected() if stacked else None

@@ -124,8 +124,10 @@ class Function:
         return self._tolerant(as_truth(answer) if self.may_assert else answer).call
 
     def _tolerant(self, answer: Callable[..., Any]) -> TolerantCall:
-        names = self.known.wrt if self.part == "backward" else ()
-        return TolerantCall(answer, len(names or self.known.outputs), self.reference(), names)
+        if self.part == "backward":  # of fewer arguments, perhaps
+            return TolerantCall(answer, len(self.known.wrt), self.reference(), self.known.wrt)
+        names = [dict(self.names).get(name, name) for name in self.known.outputs]
+        return TolerantCall(answer, len(names), self.reference(), names, all_names=True)
 
     def __call__(self, answer: Any) -> Grade:
         if not callable(answer):

@@ -4,6 +4,7 @@ import functools
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Rational
 from operator import itemgetter
 from typing import Any
@@ -22,9 +23,9 @@ class Number:
     """Grades a number, or an array of numbers, by comparison with what the library computes.
 
     `compute(**values)` returns the right value; the keywords are the values that vary from student to student.
-    `tolerance` is relative to the largest entry. With `exactly`, the answer must be a whole number. `computed` ends the
-    verdict on a right answer, with {} for the library's value. `tempting` are common wrong answers, each with a
-    question and perhaps a diagnosis; they come from the chapter's TOML file.
+    `tolerance` is relative to the largest entry. With `exactly`, the answer must be that whole number, up to
+    rounding errors. `computed` ends the verdict on a right answer, with {} for the library's value. `tempting` are
+    common wrong answers, each with a question and perhaps a diagnosis; they come from the chapter's TOML file.
     """
 
     compute: Callable[..., Any]
@@ -40,7 +41,7 @@ class Number:
         wanted = "a number" if expected.ndim == 0 else _counted(expected)
         try:
             got = np.asarray(answer)
-            if got.dtype == object and all(isinstance(x, Rational) for x in got.flat):
+            if got.dtype == object and all(isinstance(x, Rational | Decimal) for x in got.flat):
                 got = got.astype(float)
         except ValueError:
             return Grade(WRONG, f"{reprlib.repr(answer)} has rows of different lengths, expected {wanted}")
@@ -56,13 +57,14 @@ class Number:
             return Grade(WRONG, f"wrong shape: {got.shape}, expected {wanted}")
         if not np.all(np.isfinite(got)):
             return Grade(WRONG, f"{reprlib.repr(answer)} is not finite")
+        got = _whole(got) if self.exactly else got
         if self._near(got, expected):
             return Grade(RIGHT, f"right. {self.computed.format(shown(expected))}")
         others = ((np.asarray(other, float), hints) for other, *hints in self.tempting)
         near = [(float(np.max(np.abs(got - other))), hints) for other, hints in others if self._near(got, other)]
         question, diagnosis = [*min(near, key=itemgetter(0), default=(0.0, [""]))[1], ""][:2]      # of the nearest
         if self.exactly and np.any(got != np.round(got)):
-            says = f"{shown(got)} is not a whole number."
+            says = f"{_unrounded(got)} is not a whole number."
         elif expected.ndim == 0:
             rounded = self.exactly and _rounded(float(got), float(expected))
             says = f"{shown(got)} is too {'large' if got > expected else 'small'}{ROUNDED if rounded else '.'}"
@@ -75,10 +77,19 @@ class Number:
         if got.shape != expected.shape:
             return False
         if self.exactly:
-            whole = np.round(expected)
-            return bool(np.array_equal(got, whole if np.allclose(expected, whole, rtol=0, atol=TINY) else expected))
+            return bool(np.array_equal(got, _whole(expected)))
         allowed = self.tolerance * float(np.max(np.abs(expected))) + TINY
         return bool(np.max(np.abs(got - expected)) <= allowed)
+
+
+def _whole(x: np.ndarray) -> np.ndarray:
+    """x rounded, where it is a whole number up to rounding errors, as 8 ** (1 / 3) is; else x."""
+    return np.where(np.abs(x - np.round(x)) <= TINY, np.round(x), x)
+
+
+def _unrounded(x: np.ndarray) -> str:
+    """A number, or the first of several that is not whole, with enough digits to see it."""
+    return f"{float(x[x != np.round(x)].flat[0]):.15g}"
 
 
 def _rounded(got: float, expected: float) -> bool:
