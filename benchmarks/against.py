@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.children import Child, environment, refuse, side_by_side, tell
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, unlike, write_pages, write_result
 
 RESULT, PAGE = RESULTS / "against.json", RESULTS / "against.md"
 ROUNDS = 15
@@ -256,7 +256,7 @@ def kept(result: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     for key, row in result.items():
         differs = [
             *(side for side in SIDES if row[side]["commit"] != now[side]),
-            *(what for what in ("cpu", "cores", "python", "numpy") if row["machine"][what] != now["machine"][what]),
+            *unlike(row["machine"], now["machine"]),
             *(what for what in ("rounds", "sitting", "seed") if row["options"][what] != now["options"][what]),
         ]
         if differs:

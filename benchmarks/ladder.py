@@ -33,6 +33,7 @@ from benchmarks.machine import (
     makes_in,
     newest,
     others,
+    unlike,
     write_make,
     write_pages,
 )
@@ -215,7 +216,7 @@ def _kept(key: str, result: dict[str, Any], args: argparse.Namespace) -> dict[st
     options = {"rounds": args.rounds, "lengths": "drawn" if args.data is None else "real"}
     old = result.get(key)
     if old is not None:
-        same = all(old["machine"][what] == machine[what] for what in ("commit", "cpu", "cores", "python", "numpy"))
+        same = old["machine"]["commit"] == machine["commit"] and not unlike(old["machine"], machine)
         if same and old["options"] == options:
             return old
         tell(f"{key}: what was measured with other code or options, or on another machine, is left out")

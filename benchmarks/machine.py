@@ -147,12 +147,21 @@ def of_model(machine: dict[str, Any]) -> str:
     return f" (family {family}, model {model})" if model else ""
 
 
+def unlike(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """The fields in which two machines differ so that their times cannot stand side by side."""
+    return [what for what in ("cpu", "cpu_model", "cores", "python", "numpy") if one.get(what) != other.get(what)]
+
+
 def refuse_other_code(known: Iterable[dict[str, Any]], what: str) -> None:
-    """Exit if the results that would be kept were measured on this CPU with another commit."""
+    """Exit if results that would be kept under this CPU's name are of another commit, or of another model of it."""
+
+    def made(machine: dict[str, Any]) -> str:
+        return f"commit {machine['commit']}{of_model(machine)}"
+
     now = describe()
-    others = {m["commit"] for m in known if m["cpu"] == now["cpu"]} - {now["commit"]}
+    others = {made(machine) for machine in known if machine["cpu"] == now["cpu"]} - {made(now)}
     if others:
-        raise SystemExit(f"{what} that stay are of commit {', '.join(sorted(others))}: measure all of them")
+        raise SystemExit(f"{what} that stay are of {', '.join(sorted(others))}: measure all of them")
 
 
 def _changed(*paths: str) -> str:

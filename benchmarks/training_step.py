@@ -45,6 +45,7 @@ from benchmarks.machine import (
     makes_in,
     newest,
     others,
+    unlike,
     write_make,
     write_pages,
 )
@@ -442,7 +443,8 @@ def main() -> None:
     for key in args.only.split(","):
         options["lengths"] = lengths_of(key, args.data)
         machine, old = describe(), result.get(key)
-        if old and old["machine"]["commit"] == machine["commit"] and old["options"] == options and not args.again:
+        same = old and old["machine"]["commit"] == machine["commit"] and not unlike(old["machine"], machine)
+        if same and old["options"] == options and not args.again:
             tell(f"{key}: measured already")
             continue
         tell(f"{key}: {CONFIGURATIONS[key].title}")

@@ -110,6 +110,7 @@ def test_rows_of_other_commits_or_options_are_left_out(capsys):
     now = {"ours": "abc", "theirs": "def", "machine": MACHINE, "options": row["options"]}
     assert against.kept({"A": row}, now) == {"A": row}
     assert against.kept({"A": row}, now | {"theirs": "012"}) == {}
+    assert against.kept({"A": row}, now | {"machine": now["machine"] | {"cpu_model": "25/17"}}) == {}
     assert against.kept({"A": row}, now | {"options": row["options"] | {"rounds": 30}}) == {}
     assert "different: theirs" in capsys.readouterr().err
 

@@ -103,6 +103,20 @@ def test_a_make_of_cpu_keeps_its_part_when_another_is_measured(tmp_path, monkeyp
     assert benchmark.makes_in(tmp_path / "none.json") == {}
 
 
+def test_results_of_another_model_with_the_same_name_are_not_mixed_with_todays(monkeypatch):
+    """Clouds have one name for processors that differ by half."""
+    now = machine("abc", cpu="AMD EPYC") | {"cpu_model": "25/17", "cores": 2, "python": "3", "numpy": "2"}
+    monkeypatch.setattr(benchmark, "describe", lambda: now)
+    benchmark.refuse_other_code([now, now | {"cpu": "Intel", "cpu_model": "6/143"}], "sizes")
+    assert benchmark.unlike(now, now | {"date": "x", "commit": "def"}) == []
+    changes = ({"commit": "def"}, r"def \(.*, model 17\)"), ({"cpu_model": "25/1"}, r"abc \(family 25, model 1\)")
+    for other, says in changes:
+        with pytest.raises(SystemExit, match=f"sizes that stay are of commit {says}: measure all of them"):
+            benchmark.refuse_other_code([now, now | other], "sizes")
+    older = {name: value for name, value in now.items() if name != "cpu_model"}
+    assert benchmark.unlike(older, now) == ["cpu_model"]
+
+
 def test_a_page_has_a_section_for_each_make_and_the_newest_makes_picture():
     def page(result):
         return f"# Title\n\n## Part\n\n![alt](a.svg)\n\n{result}\n"
