@@ -805,3 +805,9 @@ def test_a_property_that_nan_slips_through_is_asked_about_nan():
     for name in ("nothing_is_larger", "worst_by_max"):
         assert "What is `nan > tol`" in told("shifts_change_nothing", wrong[name], hint=1)
     assert "How large is your shift?" in told("shifts_change_nothing", wrong["not_far_enough"], hint=1)
+
+
+def test_rows_of_a_result_stand_below_each_other_where_the_task_has_a_shorter_name():
+    lines = str(check("my_attention", lambda q, k, v, mask=None: ops.attention(q, k, v, mask, scale=1.0))).splitlines()
+    first = next(i for i, line in enumerate(lines) if "expected  p = [[" in line)
+    assert lines[first].index("[[") == lines[first + 1].index("[") - 1

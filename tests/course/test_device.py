@@ -48,6 +48,8 @@ def test_functions_of_the_library_launch_what_the_strict_double_counted(name, ar
         (lambda x: device.allclose(x, x), (1, 1, 0, 0)),
         (lambda x: device.compress(x[0] > 1, x, axis=1), (2, 1, 0, 0)),
         (lambda x: device.linalg.norm(x), (1, 0, 0, 0)),
+        (lambda x: device.maximum.reduce(x), (1, 0, 0, 0)),
+        (lambda x: device.r_[x, x], (1, 0, 0, 0)),
         (lambda x: device.asarray(np.zeros(3)), (0, 0, 1, 0)),
         (lambda x: device.add.at(x, device.asarray(np.array([0, 0])), 1.0), (1, 0, 1, 1)),
     ],

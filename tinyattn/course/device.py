@@ -113,7 +113,19 @@ class _Function:
 
     def __getattr__(self, name: str) -> Any:
         """A method of a ufunc: reduce, accumulate, reduceat or outer."""
+        if name.startswith("_"):
+            raise AttributeError(name)
         return _Function(name, getattr(self.f, name))
+
+
+class _Joined:
+    """r_ or c_, which join arrays between brackets."""
+
+    def __init__(self, host: Any):
+        self._host = host
+
+    def __getitem__(self, key: Any) -> There:
+        return _Function("concatenate", self._host.__getitem__)(key)
 
 
 class _Module:
@@ -126,6 +138,8 @@ class _Module:
         attribute = getattr(self._host, name)
         if isinstance(attribute, ModuleType):
             return _Module(attribute)
+        if name in ("r_", "c_"):
+            return _Joined(attribute)
         return _Function(name, attribute) if callable(attribute) and not isinstance(attribute, type) else attribute
 
 

@@ -224,9 +224,10 @@ class _Tried:
         says = f"right. {len(held)} {'property holds' if len(held) == 1 else 'properties hold'}, "
         return Grade(RIGHT, says + f"in {sum(f.tries for f in held):,} tries.", note=self._note())
 
-    def _in_task(self, output: str) -> str:
-        """The task's name of an output."""
-        return dict(self.grader.names).get(output, output)
+    def _in_task(self, name: str) -> str:
+        """The task's name of an output, an argument or a gradient."""
+        in_task = {f"{d}{ours}": f"{d}{theirs}" for ours, theirs in self.grader.names for d in ("", "d")}
+        return in_task.get(name, name)
 
     def _note(self) -> str:
         """A remark on a right answer, or ""."""
@@ -310,9 +311,10 @@ class _Tried:
             yield f"  it should hold that {words(first.statement)}"
         if first.counterexample:
             yield "  the smallest example found:" if differ or no_result else "  the example that led there:"
-            yield from ("    " + self._named(line) for line in self._example(first, differ))
+            yield from ("    " + line for line in self._example(first, differ))
+        got = {self._in_task(name): x for name, x in got.items()}
         for name, x in differ.items():
-            yield from ("    " + self._named(line) for line in compared(name, x, got))
+            yield from ("    " + line for line in compared(self._in_task(name), x, got))
 
     def _example(self, first: Finding, differ: dict[str, Any]) -> list[str]:
         """Lines with the counterexample; for a property of extreme cases, with the extreme case made from it."""
@@ -321,7 +323,8 @@ class _Tried:
         if op.spec.shown and case and not made:
             with silenced():
                 case = op.spec.shown(op, case)
-        return in_lines(case) if case else first.counterexample.splitlines()
+        named = in_lines({self._in_task(name): x for name, x in case.items()})
+        return named or [self._named(line) for line in first.counterexample.splitlines()]
 
     def _only_exchanged(self) -> bool:
         """Whether the answer returns the expected results in another order, on the counterexample and a few cases."""
@@ -356,9 +359,7 @@ class _Tried:
 
     def _named(self, line: str) -> str:
         """The line with the library's names of outputs replaced by the task's."""
-        for name, in_task in self.grader.names:
-            line = re.sub(rf"^((?:expected|got) +)?(no )?(d?){name}(?= = |: |\[|$)", rf"\1\2\3{in_task}", line)
-        return line
+        return re.sub(r"^(\w+)(?= = )", lambda name: self._in_task(name[1]), line)
 
     def _gives_the_same_as(self, wrong: Callable[..., Any]) -> bool:
         """Whether the answer gives the same results as `wrong`."""
