@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.models.small import DATA, make
+from tinyattn.layers.mixers import MIXERS
 from tinyattn.training import muon, orthogonal
 from tinyattn.training.muon import matrices_of
 from tinyattn.tree import leaves
@@ -62,6 +63,16 @@ def test_which_arrays_of_a_network_are_its_matrices():
     rest = {name.rpartition(".")[2] for name, _ in leaves(p)} - {"W"}
     assert rest == {"items", "positions", "gamma", "beta", "b"}
     assert list(matrices_of(p)) == [name for name, _ in leaves(p) if name.endswith(".W")]
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_the_matrices_of_every_mixer_take_the_orthogonal_step(mixer):
+    p = make("sasrec", blocks=1, mixer=mixer).make_network(16, 60).init(np.random.default_rng(0))
+    rest = {name.rpartition(".")[2] for name, leaf in leaves(p) if leaf.ndim == 2} - {
+        name.rpartition(".")[2] for name in matrices_of(p)
+    }
+    assert rest <= {"items", "positions", "conv", "log_A"}
+    assert any(name.startswith("blocks.0.attention.") for name in matrices_of(p))
 
 
 def test_a_model_without_weight_matrices_is_refused_before_it_trains():

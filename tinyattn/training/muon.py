@@ -44,7 +44,10 @@ def muon(
 
 
 def matrices_of(p: Any) -> Iterator[str]:
-    """The dotted names of the weight matrices of a tree, which its layers call W and U; tables have other names."""
+    """The dotted names of the weight matrices of a tree: layers call them W or U, with or without more (W_in, Wq).
+
+    Tables, kernels of convolutions and a scan's rates have other names.
+    """
     for name, leaf in leaves(p):
-        if name.rpartition(".")[2] in ("W", "U") and leaf.ndim == 2:
+        if name.rpartition(".")[2].startswith(("W", "U")) and leaf.ndim == 2:
             yield name
