@@ -259,6 +259,13 @@ def up_against_down_and_none(wkv):
     return np.ptp(ys, axis=0).max() < 1e-7
 
 
+def whole_values_in_one_channel(wkv):
+    """Equal values of integers: y is 3 up to rounding, and must not be cut to 2."""
+    k, v, one = np.random.default_rng(3).standard_normal((6, 1)), np.full((6, 1), 3), np.ones(1)
+    y = wkv(k, v, one, 0 * one)
+    return both_ways(wkv) and all(np.allclose(wkv(k + far, v, one, 0 * one), y) for far in (1e3, -1e3))
+
+
 def as_a_numpy_bool(wkv):
     k, v, w, u = given()
     y, up, down = wkv(k, v, w, u), wkv(k + 1000.0, v, w, u), wkv(k - 1000.0, v, w, u)
@@ -371,7 +378,7 @@ RIGHT = {
     "my_state_backward": (as_derived, by_the_matrix, by_mambas, by_einsum, recursive, differences, two_scans,
                           with_a_list_of_gradients),
     "shifts_change_nothing": (both_ways, asserts, from_the_first_key, every_channel_its_own, up_to_there,
-                              many_worlds, up_against_down_and_none, as_a_numpy_bool),
+                              many_worlds, up_against_down_and_none, as_a_numpy_bool, whole_values_in_one_channel),
 }  # fmt: skip
 WRONG = {
     name: tuple((wrong, "") for wrong in all_wrong)

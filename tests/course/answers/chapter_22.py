@@ -510,6 +510,10 @@ def read_only(fast):
     return True
 
 
+def also_an_empty_batch(fast):
+    return fast(np.zeros((0, 4))).shape == (0, 4) and random_draws(fast)
+
+
 def recursive(fast, s=None, depth=0):
     s = np.random.default_rng(6).standard_normal((3, 3, 2)) if s is None else s
     if not _sound(fast, s):
@@ -610,6 +614,7 @@ RIGHT = {
     ),
     "may_replace": (
         in_a_loop, it_asserts, shares_no_memory, random_draws, against_plain_sums, named_checks, read_only, recursive,
+        also_an_empty_batch,
     ),
 }  # fmt: skip
 WRONG = {

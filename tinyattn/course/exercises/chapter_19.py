@@ -123,7 +123,7 @@ def _swinging(k: Any, v: Any, w: Any, u: Any) -> Any:
 
 def _running(k: Any, v: Any, w: Any, u: Any) -> Any:
     """Numerator and denominator, both multiplied by e^(-p) for a running maximum p, as in the paper's code."""
-    a, b, y = np.zeros(k.shape[1]), np.zeros(k.shape[1]), np.empty_like(v)
+    a, b, y = np.zeros(k.shape[1]), np.zeros(k.shape[1]), np.empty(v.shape)
     p = np.full(k.shape[1], -1e38)
     for t in range(len(k)):
         top = np.maximum(p, u + k[t])

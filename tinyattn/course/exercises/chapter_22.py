@@ -284,8 +284,10 @@ def _by_einsum(s: Any) -> Any:
 
 def _in_rows(s: Any) -> Any:
     """Flattened to rows, by a copy where s is a view."""
-    rows = np.ascontiguousarray(s).reshape(-1, s.shape[-1])
-    return np.stack([ops.softmax(row) for row in rows]).reshape(s.shape)
+    rows = np.array(s).reshape(s.size // max(s.shape[-1], 1), s.shape[-1])
+    for row in rows:
+        row[:] = ops.softmax(row)
+    return rows.reshape(s.shape)
 
 
 def _writes(s: Any) -> Any:
