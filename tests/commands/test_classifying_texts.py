@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main
-from tinyattn.models import RunFolder
+from tinyattn.models import Estimator, RunFolder
 
 SMALL = ["--dim", "8", "--heads", "2", "--layers", "1", "--epochs", "2", "--workers", "1", "--context", "16"]
 
@@ -52,6 +52,13 @@ def test_a_classifier_starts_from_an_encoder(data, tmp_path, capsys):
     refuses(capsys, [*train, "--start", start, "--dim", "4"], "dim is 4, expected 8, as in the model that this one")
     assert main([*train, "--start", str(start)]) == 0
     assert RunFolder(out).config()["evaluation"]["start"].startswith(f"{start.resolve()} (learned: ")
+    fresh = ["train", "--model", "classifier", "--labels", f"{data}/labelled.tsv", "--start", str(start)]
+    assert main([*fresh, "--epochs", "1", "--out", str(tmp_path / "fresh")]) == 0  # the encoder's sizes need no flags
+    begun, encoder = (RunFolder(folder).open(Estimator)[0] for folder in (tmp_path / "fresh", start))
+    assert {(name, getattr(model, name)) for model in (begun, encoder) for name in ("context", "dim", "layers")} == {
+        ("context", 16), ("dim", 8), ("layers", 1),
+    }  # fmt: skip
+    refuses(capsys, [*fresh, "--position", "rope", "--out", tmp_path / "x"], "position is rope, expected learned, as")
     refuses(capsys, ["fill", out, "a_"], "is of model classifier, which classifies texts: `tinyattn classify`")
 
 

@@ -68,6 +68,7 @@ def test_a_vit_starts_from_its_encoder(finished, images, tmp_path, capsys):
     assert was.startswith(f"{finished.resolve()} (learned: ")
     refuses(capsys, train, f"was made with --start {was}, not without;")
     assert main(["evaluate", str(out)]) == 0
+    assert main(["train", "--model", "vit", *data, "--epochs", "1", "--start", str(finished), "--out", f"{out}2"]) == 0
     other = [*train[:-1], str(tmp_path / "other")]
     refuses(capsys, [*other, "--start", str(out)], "of model vit, expected a run of model beit")
     assert not (tmp_path / "other").exists()

@@ -22,7 +22,7 @@ class OfImages(InTenths):
         group = add_images(command, "and labels (N,)")
         text = "the run of an image model whose answers --distil learns (default: the array `teacher` of --images)"
         group.add_argument("--teacher", metavar="RUN", help=text)
-        text = "the run of a beit, whose encoder a vit starts from"
+        text = "the run of a beit, whose encoder a vit starts from, with its sizes"
         group.add_argument("--start", metavar="RUN", help=text)
 
     def source(self, options: argparse.Namespace) -> ImageSource:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...data import Parts, Truth
-from ...models import Estimator, RunFolder, preset_options
+from ...models import MODELS, Estimator, RunFolder, preset_options
+from ...options import options_of
 from ..arguments import RANKING, reading_flags
 from ..tables import Evaluation, print_means
 
@@ -123,6 +124,14 @@ class InTenths(Measure):
     def split_again(self, data: Any, model: Any, name: str, is_training_data: bool) -> Parts:
         parts: Parts = self.splits[name](data) if is_training_data else Parts(None, test=data)
         return parts
+
+    def known_options(self, options: argparse.Namespace) -> dict[str, Any]:
+        """The options of --preset, and those that have to be the ones of the run of --start; flags override them."""
+        known, shared = super().known_options(options), getattr(MODELS[options.model], "shared", None)
+        if getattr(options, "start", None) is None or shared is None:
+            return known
+        theirs, names = self._start(options).identity(), {o.name for o in options_of(shared)} - {"dropout"}
+        return known | {name: value for name, value in theirs.items() if name in names}
 
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
         return {} if getattr(options, "start", None) is None else {"start": self._start(options)}

@@ -57,7 +57,8 @@ class OfLabelledTexts(InTenths):
         group = command.add_argument_group("data")
         text = "a text file, one text per line: label, TAB, text (default: generated sentences, by number)"
         group.add_argument("--labels", metavar="FILE", help=text)
-        group.add_argument("--start", metavar="RUN", help="the run of an encoder that the classifier starts from")
+        text = "the run of an encoder that the classifier starts from, with its sizes and its form"
+        group.add_argument("--start", metavar="RUN", help=text)
 
     def source(self, options: argparse.Namespace) -> LabelledSource:
         return LabelledSource(None if options.labels is None else Path(options.labels))

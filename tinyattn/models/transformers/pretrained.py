@@ -36,7 +36,7 @@ class FineTuned(SequenceModel):
             article = "an" if name[0] in "AEIO" else "a"
             raise ValueError(f"start is {start!r}, expected {article} {name} that has learned")
         start.fitted()
-        for o in options_of(self.shared):
+        for o in sorted(options_of(self.shared), key=lambda o: len(o.option.parts)):    # a choice before what it needs
             mine, theirs = getattr(self, o.name), getattr(start, o.name)
             if mine != theirs and o.name != "dropout":
                 raise ValueError(f"{o.name} is {mine}, expected {theirs}, as in the model that this one starts from")

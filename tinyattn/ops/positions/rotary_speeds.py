@@ -39,7 +39,8 @@ def rotary_speeds(
         ("d", d, d >= 0 and d % 2 == 0, "an even number"), ("base", base, base > 0, "a positive number"),
         ("base", base, base > 1 or scaling != "yarn", "above 1 with scaling yarn"),
         ("scaling", scaling, scaling in SCALINGS, "one of " + ", ".join(SCALINGS)),
-        ("factor", factor, factor >= 1, "at least 1"), ("trained", trained, trained > 0, "a positive number"),
+        ("factor", factor, factor >= 1, "at least 1"),
+        ("trained", trained, 0 < trained < math.inf, "a positive, finite number"),
         ("slow", slow, slow > 0, "a positive number"), ("fast", fast, fast > slow, f"above slow, which is {slow}"),
     ):  # fmt: skip
         if not fits:

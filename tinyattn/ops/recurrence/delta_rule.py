@@ -57,8 +57,8 @@ def delta_rule(
     passed from chunk to chunk, and Y = since Q S + (D ⊙ Q Kᵀ) U, linear attention with the values U. A chunk of all n
     tokens is a matrix times V (`delta_matrix`).
 
-    Shapes: q and k (..., n, N), v (..., n, d), beta (..., n), a (..., n), at most 0, or None for no decay,
-    S0 (..., N, d) or None for zeros -> y (..., n, d), states: `DeltaStates`.
+    Shapes: q and k (..., n, N), v (..., n, d), beta (..., n), a (..., n), finite and at most 0, or None for no
+    decay, S0 (..., N, d) or None for zeros -> y (..., n, d), states: `DeltaStates`.
     Raises ValueError for shapes that do not fit and a chunk below 1, TypeError for dtypes other than float32 / float64.
     """
     expect("...nm ...nm ...nd ...n ...n ...md", q=q, k=k, v=v, beta=beta, a=a, S0=S0)
