@@ -283,6 +283,8 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
         ("{}\n", "line 1: no user_id"),
         ("[1 2]\n{\n", "line 2: 1 fields"),
         ("7\n8\n", "one column, expected a user and an item at least"),
+        ('[{"user": 1, "item": 2}]\n', "as of a JSON array: expected an object on each line, as `jq"),
+        ('[\n  {"user": 1, "item": 2}\n]\n', "as of a JSON array: expected an object on each line, as `jq"),
         ("1,2 3\n", "line 1 is '1,2 3', and its columns are not known"),               # no pair of `1,2` and `3`
         ("1 2 1_000\n", "line 1: time '1_000' is not a finite number"),
         ("1 2 3\n1 2 ٣\n", "line 2: time '٣' is not a finite number"),

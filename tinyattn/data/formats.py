@@ -194,6 +194,8 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
             return known, reader
     if name is not None:
         raise _refused(head, f": that is not {name}, which looks like: {FORMATS[name].example}")
+    if head[0].lstrip().startswith("["):
+        raise _refused(head, ", as of a JSON array: expected an object on each line, as `jq -c '.[]'` writes them")
     if not set(head[0].strip()) & set(" \t;|,:"):
         raise _refused(head, ": one column, expected a user and an item at least")
     lists = "" if separator_of(head[0]) else "; or, if a line is a user and the user's items, --format sequences"
