@@ -40,6 +40,7 @@ from benchmarks.machine import (
     describe,
     made_on,
     refuse_other_code,
+    with_kernels,
     write_pages,
     write_pictures,
     write_result,
@@ -311,7 +312,7 @@ def main() -> None:
     machine = describe()
     found = {"axes": axes, "packages": packages(), "machine": machine, "options": options}
     kernels = sorted({kernel for point in done.values() for kernel in point["kernels"]})
-    cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide the model, BLAS does not
+    cpu = with_kernels(machine["cpu"], kernels)
     if args.quick:
         print(page({cpu: found}))
         return

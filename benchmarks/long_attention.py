@@ -29,6 +29,8 @@ from benchmarks.machine import (
     describe,
     of_model,
     refuse_other_code,
+    unlike,
+    with_kernels,
     write_pages,
     write_pictures,
     write_result,
@@ -66,6 +68,13 @@ def refuse_others(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), 2, CHECKED, D)
         refuse(check(names, Path(folder), "long"))
+
+
+def begun(found: dict[str, Any] | None, machine: dict[str, Any]) -> dict[str, Any]:
+    """The results to go on from: none, if those that are there are of another commit or another machine."""
+    if found and found["machine"]["commit"] == machine["commit"] and not unlike(found["machine"], machine):
+        return found
+    return {"one": {}, "heads": {}}
 
 
 def page(result: dict[str, Any]) -> str:
@@ -252,8 +261,8 @@ def main() -> None:
         pools = [pool for found in (*one.values(), *heads.values()) for pool in found.pop("pools")]
         kernels = sorted({pool["architecture"] for pool in pools if pool["internal_api"] == "openblas"})
         machine = describe()
-        cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide the model, BLAS does not
-        found = result[cpu] = result.pop(cpu, {"one": {}, "heads": {}})  # at the end: the picture is of the newest
+        cpu = with_kernels(machine["cpu"], kernels)
+        found = result[cpu] = begun(result.pop(cpu, None), machine)  # at the end: the picture is of the newest
         found |= {"machine": machine, "options": {"rounds": rounds, "torch": torch}}
         for what, row in (("one", one), ("heads", heads)):
             if row:

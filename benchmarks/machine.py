@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -56,6 +55,11 @@ def write_result(path: Path, result: Any) -> None:
 def short(cpu: str) -> str:
     """The name of a make of CPU, without what all names have."""
     return cpu.replace("(R)", "").removesuffix(" Processor")
+
+
+def with_kernels(cpu: str, kernels: Iterable[str]) -> str:
+    """The name of a make of CPU and the BLAS kernels that run on it, which differ where clouds hide the model."""
+    return " ".join([cpu, *(f"({kernel})" for kernel in kernels)])
 
 
 def makes_in(path: Path) -> dict[str, Any]:
@@ -169,7 +173,4 @@ def _changed(*paths: str) -> str:
 
 
 def _git(*words: str) -> str:
-    try:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    except OSError:                      # git is not installed
-        return ""
+    return machine.git(*words, folder=ROOT)

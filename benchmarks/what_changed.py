@@ -33,7 +33,16 @@ from benchmarks import comparison, decoder_step
 from benchmarks.children import Child, check, refuse, side_by_side, tell
 from benchmarks.comparison import KERNEL, Convolution, parameters
 from benchmarks.distances import beginning, constant, distances
-from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_pictures, write_result
+from benchmarks.machine import (
+    RESULTS,
+    ROOT,
+    describe,
+    made_on,
+    with_kernels,
+    write_pages,
+    write_pictures,
+    write_result,
+)
 from benchmarks.peers import installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
@@ -714,8 +723,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if name == "steps":
             refuse_others(threads[0])
             found = steps(sizes, args.rounds, threads)
-            cpu = " ".join([found["machine"]["cpu"], *(f"({kernel})" for kernel in found["kernels"])])
-            result["timed"][cpu] = found  # some clouds hide the CPU's model; the BLAS kernel still shows it
+            result["timed"][with_kernels(found["machine"]["cpu"], found["kernels"])] = found
         else:
             result["counted"][name] = json.loads(json.dumps({"found": PARTS[name](sizes), "machine": describe()}))
         if not args.quick:  # after each part, so that an interruption loses none of them

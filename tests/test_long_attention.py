@@ -52,6 +52,16 @@ def made_up():
     return {"one": one, "heads": heads, "machine": MACHINE, "options": {"rounds": 3, "torch": None}}
 
 
+def test_sizes_of_another_commit_or_machine_do_not_stand_beside_todays():
+    """A run that is interrupted after some sizes leaves these alone, as the page names one machine and one commit."""
+    found = made_up()
+    assert long_attention.begun(found, MACHINE | {"date": "2030-01-01"}) is found
+    for other in ({"commit": "def"}, {"cpu_model": "25/17"}):
+        assert long_attention.begun(found, MACHINE | other) == long_attention.begun(None, MACHINE) == {
+            "one": {}, "heads": {},
+        }  # fmt: skip
+
+
 def test_the_page_says_what_was_measured(with_pictures, tmp_path):
     text = long_attention.page({"a CPU (Zen)": made_up(), "another": made_up()})
     assert text.count("Flash beside torch's, one head, n 4,096 to 16,384: 2.00 times as fast") == 2

@@ -22,7 +22,7 @@ def test_the_machine_is_described(monkeypatch):
     assert found["system"].split(" ") == [platform.system(), platform.machine()]
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     for log, status, expected in (("abc", "", "abc"), ("abc", " M x", "abc+"), ("", "", ""), ("", "?? x", "")):
-        monkeypatch.setattr(machine, "_git", lambda word, *_, log=log, status=status: log if word == "log" else status)
+        monkeypatch.setattr(machine, "git", lambda word, *_, log=log, status=status: log if word == "log" else status)
         assert machine.commit.__wrapped__() == expected
 
     class CPUInfo:

@@ -12,8 +12,11 @@ import numpy as np
 
 from . import __version__
 
+HERE = Path(__file__).parent
+
 
 def describe() -> dict[str, Any]:
+    """The date, the version, the processor by name and by family/model ("" where unknown), cores, versions, system."""
     return {
         "date": datetime.date.today().isoformat(),
         "tinyattn": __version__,
@@ -29,14 +32,15 @@ def describe() -> dict[str, Any]:
 @cache
 def commit() -> str:
     """The last commit of this package, with "+" if files have changed since; "" outside git. Call it early."""
-    last = _git("log", "-1", "--format=%h", "--", ".")
-    return last + ("+" if last and _git("status", "--porcelain", "--", ".") else "")
+    last = git("log", "-1", "--format=%h", "--", ".")
+    return last + ("+" if last and git("status", "--porcelain", "--", ".") else "")
 
 
-def _git(*words: str) -> str:
-    here, env = Path(__file__).parent, {name: v for name, v in os.environ.items() if not name.startswith("GIT_")}
+def git(*words: str, folder: Path = HERE) -> str:
+    """What git prints in a folder, whichever repository the environment names, as in a hook; "" where it fails."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        return subprocess.run(["git", *words], cwd=here, env=env, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, text=True).stdout.strip()
     except OSError:                      # git is not installed
         return ""
 
