@@ -35,7 +35,8 @@ fewer, not 1 %; M_simp's claim has another rule. HR is Recall, as one item of ea
 Added later, without a verdict: the rows *by rows* and *with distances*, those with n 20 and d 128, and this table's
 last column."""
 DIFFERENCE = ("difference", "95 % over users", "gain, % of the backbone's (95 % over seeds)", "published")
-BESIDE = """The difference in NDCG@5 from all runs of the backbone; in the rows "other seeds", the
+BESIDE = "The difference in NDCG@5 from all runs of the backbone:"
+OTHER_SEEDS = BESIDE[:-1] + """; in the rows "other seeds", the
 difference of the second half of the backbone's runs from the first:"""
 DEEP = """NDCG@5 on Beauty (table 3). An empty cell has no run yet, or is not in this grid; STOSA with several layers
 is on [another page](../awrsr-depth/README.md)."""
@@ -63,7 +64,7 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
         keys.append(f"{data}-stosa-released")
         parts += [[f"## {experiment.datasets[data].title}"],
                   table(experiment, results, keys, COLUMNS, TRAINING),
-                  [BESIDE], differences(experiment, results, data)]
+                  [OTHER_SEEDS], differences(experiment, results, data)]
     deeper = [f"beauty-sasrec-{form}-{depth}" for form in AT_DEPTH for depth in DEPTHS]
     parts += [["## Depth", "", DEEP], _by_depth(results),
               ["The gain in NDCG@5, as a share of the backbone's (95 % over seeds):"], _gains_by_depth(results),
