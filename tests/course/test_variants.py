@@ -149,6 +149,7 @@ def test_what_is_no_seed(text):
     [
         ("amy,1\nbob\n", "row 2: 1 cell, expected NAME,SEED, with a comma"),
         ("amy,1\nbob,x\n", "row 2: the seed is 'x'"),
+        ("amy,x\nbob,2\n", "row 1: the seed is 'x', .*; a heading is name,seed"),  # amy would be left out
         ("amy,1\namy,2\n", "row 2: 'amy' is there already"),
         ("../amy,1\n", r"row 1: '\.\./amy' cannot be the name of a folder"),
         ("name,seed\n\n", "names nobody"),

@@ -54,7 +54,7 @@ def filled(x: Any, values: dict[str, Any]) -> Any:
 
 
 def class_list(path: Path) -> dict[str, int]:
-    """The seed of each person, from a file with rows NAME,SEED. The first row may be a heading.
+    """The seed of each person, from a file with rows NAME,SEED. The first row may be the heading "name,seed".
 
     Raises ValueError, with the row, for a name that a folder cannot have, a repeated name, and an invalid seed.
     """
@@ -65,7 +65,7 @@ def class_list(path: Path) -> dict[str, int]:
     people: dict[str, int] = {}
     rows = [(number, [cell.strip() for cell in row]) for number, row in enumerate(csv.reader(text.splitlines()), 1)]
     for number, row in rows:
-        if not any(row) or (number == 1 and row[1:] and not re.search(r"\d", row[1])):
+        if not any(row) or (number == 1 and [cell.lower() for cell in row] == ["name", "seed"]):
             continue
         try:
             if len(row) != 2:
@@ -77,7 +77,8 @@ def class_list(path: Path) -> dict[str, int]:
             if not name.isprintable() or re.search(r"^\.|^$|[/\\:]", name):
                 raise ValueError(f"{name!r} cannot be the name of a folder")
         except ValueError as error:
-            raise ValueError(f"{path}, row {number}: {error}") from None
+            heading = "" if number > 1 or re.search(r"\d", "".join(row)) else "; a heading is name,seed"
+            raise ValueError(f"{path}, row {number}: {error}{heading}") from None
         people[name] = seed
     if not people:
         raise ValueError(f"{path} names nobody, expected rows NAME,SEED")

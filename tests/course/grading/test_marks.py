@@ -227,6 +227,16 @@ def test_refused_before_any_work(tmp_path, make, why):
     assert os.listdir(tmp_path) in (["class"], [])
 
 
+@pytest.mark.parametrize("place", ["class/m.csv", "class/amy/m.csv", "class/../class/x/m.csv", "link/m.csv"])
+def test_marks_among_the_submissions_are_refused_as_they_would_be_submissions_next_time(tmp_path, place):
+    (tmp_path / "class" / "amy").mkdir(parents=True)
+    (tmp_path / "class" / "amy" / "a.py").write_text(RIGHT["chance_hit_rate"])
+    (tmp_path / "link").symlink_to("class")
+    with pytest.raises(ValueError, match="where everything is a submission: expected a place outside"):
+        grade([tmp_path / "class"], tmp_path / place, [0], 1, LIMITS)
+    assert [path.name for path in (tmp_path / "class").rglob("*")] == ["amy", "a.py"]
+
+
 def test_odd_names_and_odd_texts_cost_nobody_else(tmp_path):
     made = tmp_path / "class"
     made.mkdir()
@@ -277,4 +287,4 @@ def test_no_cell_of_a_table_is_a_formula():
 def test_a_system_that_cannot_close_off_a_process_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(fence, "available", lambda: "its kernel is old")
     with pytest.raises(ValueError, match="--unfenced"):
-        grade([tmp_path], tmp_path / "marks.csv", [0], 1, LIMITS)
+        grade([tmp_path / "class"], tmp_path / "marks.csv", [0], 1, LIMITS)

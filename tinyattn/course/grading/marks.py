@@ -49,11 +49,15 @@ def grade(
 
     `numbers` are the chapters to grade; if empty, all chapters that the submissions answer. `people` is the class list:
     the seed of each person. A submission with another seed has a problem, and one without a seed is graded by the
-    list's. Raises ValueError for folders without submissions or answers, for an unknown chapter, and if this system
-    cannot close off a process; OSError if a file cannot be written, where finished records are kept.
+    list's. Raises ValueError for folders without submissions or answers, for `to` in one of them, for an unknown
+    chapter, and if this system cannot close off a process; OSError if a file cannot be written, where finished records
+    are kept.
     """
     if workers < 1:
         raise ValueError(f"--workers {workers}: expected 1 or more")
+    for folder in folders:
+        if folder.resolve() in to.resolve().parents:
+            raise ValueError(f"--csv {to} lies in {folder}, where everything is a submission: expected a place outside")
     _expect_fence(limits)
     found, people = submissions(folders), people or {}
     names = [exercise.name for chapter in _chosen(numbers, found) for exercise in BY_CHAPTER[chapter]]
