@@ -63,6 +63,13 @@ def test_pairs_that_are_refused(tmp_path):
         Pairs.of([("a", "b\0")])
     with pytest.raises(ValueError, match=r"pair 2 is 'a', '': expected two strings that are not empty"):
         Pairs.of([("a", "b"), ("a", "")])
+    for bad, says in (
+        ([("ab", 1)], "pair 1 is 'ab', 1: expected two strings"), ([("a", "b"), (None, "b")], "pair 2 is None, 'b': exp"),
+        (["ab", "cd"], "pair 1 is 'ab', expected two strings"), ([("a", "b", "c")], r"pair 1 is \('a', 'b', 'c'\), exp"),
+        ("ab", "pair 1 is 'a', expected two strings"), ({"a": "b"}, "pair 1 is 'a', expected"), ([5], "pair 1 is 5, expec"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=says):
+            Pairs.of(bad)
     with pytest.raises(ValueError, match="there are no pairs"):
         Pairs.of([])
     with pytest.raises(ValueError, match="2 sources and 1 targets"):

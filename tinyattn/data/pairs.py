@@ -32,17 +32,20 @@ class Pairs:
         if not self.sources:
             raise ValueError("there are no pairs")
         for number, (source, target) in enumerate(zip(self.sources, self.targets, strict=True), start=1):
-            if not source or not target:
-                pair = f"{shortened(source)!r}, {shortened(target)!r}"
+            if not all(isinstance(part, str) and part for part in (source, target)):
+                pair = ", ".join(shortened(repr(part), 62) for part in (source, target))
                 raise ValueError(f"pair {number} is {pair}: expected two strings that are not empty")
         refuse_nul((*self.sources, *self.targets), "the string")
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """Pairs from (source, target) tuples; `Pairs` are returned unchanged."""
+        """Pairs from (source, target) tuples; `Pairs` are returned unchanged. ValueError for anything else."""
         if isinstance(data, cls):
             return data
         pairs = list(data)
+        for number, pair in enumerate(pairs, start=1):
+            if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:        # "ab" would be a pair, too
+                raise ValueError(f"pair {number} is {shortened(repr(pair))}, expected two strings")
         return cls(tuple(source for source, _ in pairs), tuple(target for _, target in pairs))
 
     def __len__(self) -> int:

@@ -110,6 +110,8 @@ def test_what_cannot_be_learned_or_read_is_refused():
     for call, says in (
         (lambda: model.evaluate([("ab", "c")]), "line 1.*'ab', has the label 'c', expected one of a, b"),
         (lambda: model.classify([]), "there are no texts"),
+        (lambda: model.classify("abba"), "texts is 'abba', expected a list of texts"),
+        (lambda: model.classify(["a", None]), "a text is None, expected a string"),
         (lambda: model.classify([""]), "the text is empty"),
         (lambda: Classifier().classify(["a"]), "not learned anything yet"),
         (lambda: Encoder().evaluate("a"), "not learned anything yet"),

@@ -121,6 +121,8 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
     def _numbers(self, texts: Sequence[str], tokens: Tokens) -> list[np.ndarray]:
         numbers = []
         for text in texts:
+            if not isinstance(text, str):
+                raise ValueError(f"a text is {shortened(repr(text))}, expected a string")
             try:
                 numbers.append(tokens.encode(text))
             except ValueError as error:
@@ -143,9 +145,12 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
     def probabilities(self, texts: Any) -> np.ndarray:
         """(N, labels): the probability of each label.
 
-        Raises ValueError for no texts, an empty text, one of more tokens than `context`, and an unknown character.
+        Raises ValueError for no texts, a string in the place of a list, an empty text, one of more tokens than
+        `context`, and an unknown character.
         """
         network = self.fitted()
+        if isinstance(texts, str):                       # its letters would be texts
+            raise ValueError(f"texts is {shortened(texts)!r}, expected a list of texts")
         numbers = self._numbers(list(texts), self.tokens)
         if not numbers:
             raise ValueError("there are no texts")
