@@ -64,9 +64,9 @@ def test_pairs_that_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"pair 2 is 'a', '': expected two strings that are not empty"):
         Pairs.of([("a", "b"), ("a", "")])
     for bad, says in (
-        ([("ab", 1)], "pair 1 is 'ab', 1: expected two strings"), ([("a", "b"), (None, "b")], "pair 2 is None, 'b': exp"),
-        (["ab", "cd"], "pair 1 is 'ab', expected two strings"), ([("a", "b", "c")], r"pair 1 is \('a', 'b', 'c'\), exp"),
-        ("ab", "pair 1 is 'a', expected two strings"), ({"a": "b"}, "pair 1 is 'a', expected"), ([5], "pair 1 is 5, expec"),
+        ([("ab", 1)], "pair 1 is 'ab', 1: expected two strings"), ({"a": "b"}, "pair 1 is 'a', expected two strings"),
+        ([("a", "b"), (None, "b")], "pair 2 is None, 'b': expected"), ([("a", "b", "c")], r"is \('a', 'b', 'c'\), exp"),
+        (["ab", "cd"], "pair 1 is 'ab', expected two strings"), ("ab", "pair 1 is 'a', exp"), ([5], "pair 1 is 5, exp"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             Pairs.of(bad)
