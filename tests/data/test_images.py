@@ -33,6 +33,17 @@ def test_a_file_of_images(tmp_path):
     assert ImageSource.from_config(source.describe()).load().fingerprint() == found.fingerprint()
 
 
+def test_masked_values_and_what_is_no_image_are_refused():
+    """NumPy would use the numbers under the mask."""
+    ones = np.ones((2, 2, 2))
+    for images, labels in ((np.ma.masked_equal(ones, 1), [0, 1]), (ones, np.ma.masked_equal([0, 1], 1))):
+        with pytest.raises(ValueError, match=r"1 of 2 values are masked|8 of 8 values are masked"):
+            Images.of((images, labels))
+    for data in (None, 5, ()):
+        with pytest.raises(ValueError, match=r"images are (None|5|\(\)), expected an array, or a pair of images and"):
+            Images.of(data)
+
+
 def test_files_that_are_refused(tmp_path):
     path = tmp_path / "x.npz"
     ones = np.ones((2, 2, 2))

@@ -67,6 +67,7 @@ def test_pairs_that_are_refused(tmp_path):
         ([("ab", 1)], "pair 1 is 'ab', 1: expected two strings"), ({"a": "b"}, "pair 1 is 'a', expected two strings"),
         ([("a", "b"), (None, "b")], "pair 2 is None, 'b': expected"), ([("a", "b", "c")], r"is \('a', 'b', 'c'\), exp"),
         (["ab", "cd"], "pair 1 is 'ab', expected two strings"), ("ab", "pair 1 is 'a', exp"), ([5], "pair 1 is 5, exp"),
+        (5, "5 is no list of pairs of strings"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             Pairs.of(bad)

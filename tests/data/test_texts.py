@@ -33,6 +33,9 @@ def test_what_has_no_number_is_refused():
         Text("a\0b")
     with pytest.raises(ValueError, match=r"the text 'a.*' has a NUL in it, its character 71$"):
         Text("a" * 70 + "\0")
+    for bad in (["abc"], b"abc", 5, None):
+        with pytest.raises(ValueError, match=r"the text is .*, expected a string"):
+            Text.of(bad)
     with pytest.raises(ValueError, match="the text is empty"):
         tokens.encode("")
     with pytest.raises(ValueError, match="a merge uses a token that is not defined before it"):

@@ -17,7 +17,7 @@ from .fields import DataError, Times, integers
 from .guess import unread_times
 from .names import PLAIN_NAMES, USUAL_NAMES, plain
 from .timed import TimedHistory, in_seconds, refuse_backwards
-from .vocabulary import Vocabulary, refuse_nul
+from .vocabulary import Vocabulary, refuse_masked, refuse_nul
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class Interactions:
         if isinstance(data, np.ndarray) and data.ndim == 2:
             if data.shape[1] not in (2, 3):
                 raise ValueError(f"an array of shape {data.shape}, expected columns user, item and perhaps time")
-            _refuse_masked(data)
+            refuse_masked(data)
             data = np.asarray(data)
             times = as_times(data[:, 2]) if data.shape[1] == 3 else None
             return cls.from_columns(_ids(data[:, 0], "user"), _ids(data[:, 1], "item"), times)
@@ -290,7 +290,7 @@ class Interactions:
         if not all(np.ndim(s) == 1 and not isinstance(s, str) for s in sequences):
             raise ValueError(expected)
         for sequence in sequences:
-            _refuse_masked(sequence)
+            refuse_masked(sequence)
         arrays = [signed(np.asarray(s), "item id") for s in sequences]
         arrays = [a if a.size else a.astype(np.int64) for a in arrays]
         if not sum(a.size for a in arrays):
@@ -307,7 +307,7 @@ class Interactions:
 
 
 def _column(frame: Any, name: Any) -> np.ndarray:
-    _refuse_masked(frame[name])
+    refuse_masked(frame[name])
     column = _array(frame, name)
     if column.ndim != 1:
         raise ValueError(f"column {name} has shape {column.shape}, expected one value a row")
@@ -391,12 +391,6 @@ def _numbers_or_none(ratings: np.ndarray | None) -> np.ndarray | None:
     if ratings is None or ratings.dtype.kind not in "iuf" or not np.all(np.isfinite(ratings)):
         return None
     return ratings.astype(np.float64)
-
-
-def _refuse_masked(values: Any) -> None:
-    """Refuse masked values: NumPy would use the numbers under the mask."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(f"{np.ma.count_masked(values):,} of {values.size:,} values are masked, expected none")
 
 
 def as_times(column: np.ndarray) -> np.ndarray:

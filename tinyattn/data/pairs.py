@@ -42,7 +42,10 @@ class Pairs:
         """Pairs from (source, target) tuples; `Pairs` are returned unchanged. ValueError for anything else."""
         if isinstance(data, cls):
             return data
-        pairs = list(data)
+        try:
+            pairs = list(data)
+        except TypeError:                                # not iterable
+            raise ValueError(f"{shortened(repr(data))} is no list of pairs of strings") from None
         for number, pair in enumerate(pairs, start=1):
             if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:        # "ab" would be a pair, too
                 raise ValueError(f"pair {number} is {shortened(repr(pair))}, expected two strings")

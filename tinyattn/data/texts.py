@@ -10,20 +10,21 @@ from ..backend import Array, transfer
 from ..random import Stream, generator
 from .parts import Parts
 from .slices import cut, rows_of_step, steps_of
-from .vocabulary import refuse_nul
+from .vocabulary import refuse_no_text, refuse_nul
 
 SHORTEST = 20            # characters of a text that can be split: its last tenth has two
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text to learn from. Raises ValueError for an empty one."""
+    """A text to learn from. Raises ValueError for an empty one, and for what is no string."""
 
     text: str
 
     what: ClassVar[str] = "characters"
 
     def __post_init__(self) -> None:
+        refuse_no_text(self.text)
         if not self.text:
             raise ValueError("the text is empty: expected at least one character")
         refuse_nul([self.text], "the text")

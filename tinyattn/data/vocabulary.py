@@ -80,3 +80,15 @@ def refuse_nul(texts: Iterable[str], what: str) -> None:
         if (place := text.find("\0")) >= 0:
             where = "" if len(text) <= 60 else f", its character {place + 1:,}"
             raise ValueError(f"{what} {shortened(text)!r} has a NUL in it{where}")
+
+
+def refuse_masked(values: Any) -> None:
+    """Raise ValueError for masked values: NumPy would use the numbers under the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{np.ma.count_masked(values):,} of {values.size:,} values are masked, expected none")
+
+
+def refuse_no_text(text: Any) -> None:
+    """Raise ValueError for a text that is no string, such as a list of texts."""
+    if not isinstance(text, str):
+        raise ValueError(f"the text is {shortened(repr(text))}, expected a string")

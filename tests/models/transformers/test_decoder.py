@@ -142,6 +142,7 @@ def test_what_it_cannot_read_or_draw_is_refused_and_named(learned):
         ({"prompt": "abc" * 6}, "the prompt has 18 tokens, expected 16 at most: that is the context"),
         ({"prompt": "abx"}, "character 'x' of the text is unknown: the known ones are 'abcdefghij'"),
         ({"prompt": ""}, "the text is empty: expected at least one character"),
+        ({"prompt": ["a"]}, r"the text is \['a'\], expected a string"),
         ({"prompt": "a", "length": 0}, "length is 0, expected 1 to 1000000"),
         ({"prompt": "a", "length": 10**30}, f"length is {10**30}, expected 1 to 1000000"),
         ({"prompt": "a", "temperature": 0}, "temperature is 0, expected a positive, finite number"),

@@ -199,6 +199,7 @@ def test_what_cannot_be_filled_or_made_is_refused_and_named(learned):
         ({"text": "ab_?", "blank": "?"}, "character '_' of the text is unknown: the known ones are 'abcdef'"),
         ({"text": "abx_"}, "character 'x' of the text is unknown"),
         ({"text": ""}, "the text is empty: expected at least one character"),
+        ({"text": ["a_"]}, r"the text is \['a_'\], expected a string"),
         ({"text": "abcdefa_bcdef"}, "the text has 13 tokens, expected 12 at most: that is the context"),
         ({"text": "a_", "k": 0}, "k is 0, expected 1 to 1000"),
         ({"text": "a_", "k": 1001}, "k is 1001, expected 1 to 1000"),

@@ -9,10 +9,12 @@ import numpy as np
 
 from ...backend import Array, transfer
 from ...files import Arrays, FileError
+from ...terminal import shortened
 from ..fields import DataError, naming
 from ..parts import Parts, tenths
 from ..read import open_regular
 from ..slices import cut, rows_of_step, steps_of
+from ..vocabulary import refuse_masked
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +22,8 @@ class Images:
     """Image i may have the label `labels[i]`, an integer or a string, and, for distillation, a teacher's label.
 
     Shapes: images (N, height, width) or (N, height, width, channels), numbers of any range, kept as float32 with four
-    axes; labels and teacher (N,). Raises ValueError for other shapes, numbers that are not finite, and no images.
+    axes; labels and teacher (N,). Raises ValueError for other shapes, numbers that are not finite or are masked, and no
+    images.
     """
 
     images: np.ndarray
@@ -30,6 +33,8 @@ class Images:
     what: ClassVar[str] = "images"
 
     def __post_init__(self) -> None:
+        for part in (self.images, self.labels, self.teacher):
+            refuse_masked(part)
         images = np.asarray(self.images)
         if images.ndim not in (3, 4) or not images.size or images.dtype.kind not in "buif":
             expected = "expected numbers (N, height, width) or (N, height, width, channels)"
@@ -45,9 +50,11 @@ class Images:
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """Images from an array or a pair (images, labels); `Images` are returned unchanged."""
+        """Images from an array or a pair (images, labels); `Images` are returned unchanged. ValueError for others."""
         if isinstance(data, np.ndarray):
             return cls(data)
+        if not isinstance(data, cls | tuple | list) or len(data) == 0:
+            raise ValueError(f"images are {shortened(repr(data))}, expected an array, or a pair of images and labels")
         return data if isinstance(data, cls) else cls(*data)
 
     def __len__(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...files import Arrays
 from ...terminal import shortened
+from ..vocabulary import refuse_no_text
 from .tokenizer import Tokenizer
 
 WORD = re.compile(r" ?\S+|\s")           # the words of any text, joined, are the text
@@ -58,6 +59,7 @@ class Tokens(Tokenizer):
         return f"text of the characters {''.join(self.ids)!r}"
 
     def encode(self, text: str) -> np.ndarray:
+        refuse_no_text(text)
         if not text:
             raise ValueError("the text is empty: expected at least one character")
         characters = np.array(list(text))

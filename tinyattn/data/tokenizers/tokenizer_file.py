@@ -18,6 +18,7 @@ from ...files import Arrays
 from ...terminal import shortened
 from ..fields import DataError
 from ..read import open_regular
+from ..vocabulary import refuse_no_text
 from .tokenizer import Tokenizer
 
 FILE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
@@ -70,6 +71,7 @@ class TokenizerFile(Tokenizer):
 
     def encode(self, text: str) -> np.ndarray:
         """The first tokens are those that the tokenizer adds before every text; LLaMA's adds one."""
+        refuse_no_text(text)
         if not text:
             raise ValueError("the text is empty: expected at least one character")
         with _refusing(f"{FILE} cannot read the text {shortened(repr(text))}"):

@@ -17,6 +17,7 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import MaskedTextSampler, Masking, Text, Tokens, Vocabulary, learned_tokens
+from ...data.vocabulary import refuse_no_text
 from ...files import Arrays
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
 from ...layers.block import ABOUT_BLOCK_FORMS
@@ -236,6 +237,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         """-> ids (n,) of a text's tokens, [MASK] at blanks; and the blanks' places. Raises ValueError as `fill`."""
         if len(blank) != 1:
             raise ValueError(f"blank is {blank!r}, expected one character")
+        refuse_no_text(text)
         places = np.flatnonzero(np.array(list(text)) == blank)
         ids = self.tokens.encode(text.replace(blank, str(self.tokens.ids[0])))
         if not len(places):

@@ -12,6 +12,7 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import NumberedPairs, PairBatch, Pairs, PairSampler, Vocabulary, characters, numbers_of, pair_batch
+from ...data.vocabulary import refuse_no_text
 from ...ops import cross_entropy
 from ...options import option, with_default
 from ...terminal import shortened
@@ -111,6 +112,7 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
         )
 
     def _numbers(self, text: str, vocabulary: Vocabulary, longest: int) -> np.ndarray:
+        refuse_no_text(text)
         if len(text) > longest:
             message = f"{shortened(text)!r} has {len(text)} characters"
             raise ValueError(f"{message}, expected {longest} at most: maxlen is {self.maxlen}")
