@@ -65,6 +65,62 @@ def test_a_convention_is_named_where_it_is_a_failure():
     assert not strict.conventions
 
 
+def no_tanh(x, W, U, b):
+    """An LSTM with the gates in PyTorch's order, and h = o ⊙ c."""
+    H = len(U)
+    h, c, y = np.zeros((len(x), H), x.dtype), np.zeros((len(x), H), x.dtype), np.zeros((*x.shape[:2], H), x.dtype)
+    for t in range(x.shape[1]):
+        i, f, g, o = np.split(x[:, t] @ W + h @ U + b, 4, axis=-1)
+        c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
+        y[:, t] = h = c / (1 + np.exp(-o))
+    return y
+
+
+def flipped(x, W, dilation=1):
+    return ops.conv1d(x, W[::-1], dilation, "causal")
+
+
+def plus_twice(x, cos, sin):
+    """Pairs are halves, and both sines have a plus."""
+    a, b = np.split(x, 2, axis=-1)
+    return np.concatenate([a * cos + b * sin, b * cos + a * sin], axis=-1)
+
+
+def summed_over_queries(q, k, v, mask=None):
+    """True = hidden, and exponentials are divided by the sum of a column."""
+    s = q @ np.swapaxes(k, -1, -2) / q.dtype.type(np.sqrt(q.shape[-1]))
+    s = s if mask is None else np.where(mask, -np.inf, s)
+    top = np.max(s, axis=-1, keepdims=True)
+    e = np.exp(s - np.where(top == -np.inf, 0, top))
+    total = np.sum(e, axis=-2, keepdims=True)
+    return e / np.where(total == 0, 1, total) @ v
+
+
+def sample_deviation(x, gamma, beta):
+    with np.errstate(all="ignore"):
+        deviation = np.sqrt(np.var(x, axis=-1, keepdims=True, ddof=1) + x.dtype.type(1e-6))
+    return (x - np.mean(x, axis=-1, keepdims=True)) / deviation * gamma + beta
+
+
+BESIDE = [  # kind, implementation, its bug, its convention
+    ("attention", summed_over_queries, "in the softmax, the axis is wrong", "a mask that is True"),
+    ("lstm", no_tanh, "in the new state, tanh is missing", "the columns of the gates stand in the order i, f, g, o"),
+    ("rotary", plus_twice, "(half_missing)", "pairs are features i and i + d/2"),
+    ("rms_norm", lambda x, gamma: ops.rms_norm(x, 1 + gamma, 1e-6)[0], "(one_plus_gamma)", "eps is fixed at 1e-6"),
+    ("conv1d", flipped, "(flipped)", "padding is fixed: causal"),
+    ("layer_norm", sample_deviation, "(ddof1)", "eps is fixed at 1e-6"),
+]
+
+
+@pytest.mark.parametrize(("kind", "implementation", "name", "convention"), BESIDE)
+def test_a_bug_beside_a_convention_is_named_with_it(kind, implementation, name, convention):
+    report = check_in_process(implementation, kind, examples=8)
+    said = str(report)
+    assert f"Yours, too: {convention}" in said
+    assert name in said.partition("Yours: ")[2].partition("Yours, too")[0]
+    assert [bugs[0].name for bugs in report.diagnosis.bugs][1:] == ["convention"]
+
+
 def test_what_is_right_has_no_such_cause():
     for kind in ("rnn", "attention", "linear"):
         op = Subject(SPECS[kind].ours(), SPECS[kind])

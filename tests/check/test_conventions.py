@@ -122,6 +122,11 @@ ALONE = [
      [f"{OUTSIDE}, and is fixed at 1e-6"]),
     ("layer_norm", lambda x, gamma, beta: eps_outside(x, gamma, beta, 1e-5)[0],
      [f"{OUTSIDE}, and is fixed at 1e-5"]),
+    ("conv1d", lambda x, W, dilation=1: ops.conv1d(x, W, dilation, "causal"), ["padding is fixed: causal"]),
+    ("conv1d", lambda x, W, dilation=1: ops.conv1d(x, W, dilation, "valid"), ["padding is fixed: valid"]),
+    ("conv1d", lambda x, W, dilation=1: ops.conv1d(x, W, dilation), []),
+    ("conv1d", lambda x, W, dilation=1: ops.conv1d(x, 2 * W, dilation, "causal"), []),
+    ("conv2d", lambda x, W: ops.conv2d(x, W, 1, "valid"), ["padding is fixed: valid"]),
     ("layer_norm", fixed(1e-5), []),
     ("layer_norm", fixed(0.01), []),
     *(("layer_norm", fixed(float(eps)), [f"eps is fixed at {eps}"]) for eps in ("0.001", "2.5e-6", "1e-8", "1e-12")),
@@ -184,7 +189,7 @@ def test_what_follows_a_convention_is_right_and_calls_that_it_decides_are_left_o
     for seed in range(12):
         case = op.spec.case(CaseDrawer.seeded(seed))
         fitted = op.fit(case)
-        names = [name for name in case if name not in op.lacks or name in ("eps", "approximate")]
+        names = [name for name in case if name not in op.lacks or name in ("eps", "approximate", "padding")]
         assert bool(op.left_out(case)) == any(not np.array_equal(case[name], fitted[name]) for name in names)
         op(**fitted)  # raises MissingError where it is not offered
     assert accused_by(op, op.spec, seeds=4, but=["evaluation", "evaluation_gradient"]) is None  # these hold to rounding
@@ -233,6 +238,22 @@ def test_the_backward_of_eps_outside_is_the_derivative_of_its_forward():
     assert gradcheck(rms_outside, rms_outside_backward, x, gamma, 0.1)
 
 
+@pytest.mark.parametrize("kind", ["layer_norm", "rms_norm"])
+def test_with_eps_outside_of_the_root_large_and_far_tokens_are_tried_too(kind):
+    def layer_norm(x, gamma, beta, eps=1e-5):
+        mean = np.mean(x, axis=-1, keepdims=True)
+        deviation = np.sqrt(np.maximum(np.mean(x * x, axis=-1, keepdims=True) - mean * mean, 0))
+        return (x - mean) / (deviation + x.dtype.type(eps)) * gamma + beta
+
+    def rms_norm(x, gamma, eps=1e-5):
+        half = np.sqrt(np.mean(np.minimum(x * x, 1e10), axis=-1, keepdims=True))
+        return x / (half + x.dtype.type(eps)) * gamma
+
+    report = check_in_process({"layer_norm": layer_norm, "rms_norm": rms_norm}[kind], kind, examples=8)
+    assert any("eps is added to" in says for says in report.conventions)
+    assert {f.property for f in report.failures} & {"shift", "large_and_small"}
+
+
 def test_a_kind_names_the_conventions_that_its_arguments_allow():
     def says(*names):
         return [CONVENTIONS[name].says for name in names]
@@ -240,6 +261,7 @@ def test_a_kind_names_the_conventions_that_its_arguments_allow():
     assert choices_of(SPECS["softmax"]) == says("mask", "dead rows", "single", "wide")
     assert choices_of(SPECS["layer_norm"]) == says("eps outside", "single", "wide")
     assert choices_of(SPECS["rms_norm"]) == says("eps outside", "single", "wide")
+    assert choices_of(SPECS["conv1d"]) == says("fixed padding", "wide")
     assert choices_of(SPECS["gelu"]) == says("tanh", "wide")
     assert choices_of(SPECS["relu"]) == says("kink", "wide")
     assert choices_of(SPECS["linear"]) == says("wide")

@@ -3,6 +3,7 @@
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,18 +12,22 @@ import numpy as np
 from .cases import CaseDrawer
 from .common import widened
 from .conventions import find_conventions
-from .conventions.convention import cases_of, is_right, mends
+from .conventions.convention import adopt, cases_of, is_right, mends, number
 from .conventions.dtypes import deaf
 from .conventions.layouts import Rearranged
+from .conventions.padding import paddings
 from .diagnosis import Diagnosis, diagnose
 from .forms import gaining
 from .isolation import alarm
 from .property import Violation
+from .specs import properties_of
 from .subject import CannotRunError, MissingError, Subject, TooLongError
-from .trial import Trial
+from .switch import FixedArgument
+from .trial import Trial, trial_of
 from .zoo import Bug
 
 Case = dict[str, Any]
+EPS_IN_USE = (1e-6, 1e-5, 1e-8, 1e-12)  # of norms in public code
 HEADS = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)"
 
 
@@ -42,11 +47,42 @@ def find_cause(
     if ends:
         cause = cause or misplaced(op, patience, ("heads_first",))  # it would explain every other failure
     cause = cause or diagnose(op, op.spec, failed, limit, shown, strict)
+    if not cause and not strict:
+        cause = beside_convention(op, failed, limit, shown) or cause
     if not cause or cause.how == "rule":  # any cause that explains every case is better than a rule
         if ends:
             cause = misplaced(op, patience) or single(op, patience) or cause
         cause = (strict and differing(op, patience)) or cause
     return cause
+
+
+def beside_convention(op: Subject, failed: Iterable[str], limit: float, shown: Trial | None) -> Diagnosis:
+    """The known bug of code that follows another convention, too, and so gives the bug's numbers in that convention
+    alone. Conventions are found only in code that is right, so the usual ones are tried."""
+    found = [switch.name for switch in op.conventions if isinstance(switch, FixedArgument)]
+    fixed = [switch for switch in (*_values_of_eps(op), *paddings(op)) if switch.name not in found]
+    switches = [*fixed, *(switch for switch in op.near if switch not in op.conventions)]
+    for switch in switches:
+        other, there, budget = copy.copy(op), None, limit / len(switches)
+        other.conventions = [*op.conventions]
+        adopt(other, switch)
+        if shown is not None:  # its case is one of the library's convention
+            prop = next((p for p in properties_of(other.spec) if p.name == shown.prop.name), shown.prop)
+            there = trial_of(other, other.spec, prop, shrink=False, budget=budget)
+        if there is not None and (not there.failed or there.too_long is not None):
+            continue
+        cause = diagnose(other, other.spec, failed, budget, there, strict=False)
+        if cause:
+            beside = Bug("convention", switch.says, "This alone is no failure.")
+            return replace(cause, bugs=(*cause.bugs, (beside,)))
+    return Diagnosis()
+
+
+def _values_of_eps(op: Subject) -> Iterator[FixedArgument]:
+    if "eps" in op.lacks:
+        default = op.signature.parameters["eps"].default
+        for eps in (value for value in EPS_IN_USE if value != default):
+            yield FixedArgument(f"eps is fixed at {number(eps)}", "eps", eps, default)
 
 
 def functions_of_numpy() -> dict[str, Any]:

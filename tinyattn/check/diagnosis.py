@@ -51,7 +51,7 @@ FINGERPRINTS = Path(__file__).parent / "zoo" / "fingerprints.json"
 @dataclass(frozen=True)
 class Diagnosis:
     """The bugs that explain the results. Each entry of `bugs` is a tuple of bugs that cannot be told apart; two entries
-    mean that both bugs are present."""
+    mean that both bugs are present, and the last may be a convention."""
 
     bugs: tuple[tuple[Bug, ...], ...] = ()
     how: str = ""  # found by "numbers", "rule", "failures", or as a "cause" that needs no zoo (causes.py)
@@ -69,7 +69,7 @@ class Diagnosis:
         if not self.bugs:
             return "no known bug gives these results"
         lines = []
-        for opening, equals in zip(("Yours", "Yours, too"), self.bugs, strict=False):
+        for opening, equals in zip(("Yours", "Yours, too", "Yours, too"), self.bugs, strict=False):
             says = [f"{b.says} ({b.name})" for b in equals]
             if len(equals) > 1:
                 says = ["one of these, with equal results in all cases tried", *(f"    {line}" for line in says)]

@@ -80,6 +80,7 @@ class Subject:
         self.backward_forms: list[Form] = []  # of calls whose gradient it does not offer
         self.not_derived: list[str] = []  # arguments for which the backward returns None
         self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions/)
+        self.near: list[Switch] = []  # conventions that it might follow beside a bug: they do not make it right
         self.passing = passing_of(forward, self.signature, spec.function)  # how each argument is passed
         self.library_names = names_of(forward, self.passing)
         self._their_names = {n: theirs for theirs, n in self.library_names.items()}

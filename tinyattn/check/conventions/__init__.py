@@ -11,7 +11,7 @@ from typing import Any
 from ..isolation import alarm
 from ..subject import Subject, TooLongError
 from ..switch import Switch
-from . import denominator, dtypes, forms, gru, layouts, masks, norms, optimisers, pointwise, slopes
+from . import denominator, dtypes, forms, gru, layouts, masks, norms, optimisers, padding, pointwise, slopes
 from .convention import CONVENTIONS, adopt
 
 
@@ -25,7 +25,7 @@ def _names(spec: Any) -> list[str]:
     arguments = inspect.signature(getattr(spec.ours(), spec.function)).parameters if spec.common else {}
     names = ["mask", "dead rows"] * ("mask" in arguments)
     names += ["eps"] * ("eps" in arguments and "eps outside" not in spec.choices)
-    names += ["causal"] * ("causal" in arguments)
+    names += ["causal"] * ("causal" in arguments) + ["fixed padding"] * ("padding" in arguments)
     return names + [*spec.choices] + ["tanh"] * ("approximate" in arguments) + ["wide"] * spec.common
 
 

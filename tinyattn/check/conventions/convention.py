@@ -20,6 +20,7 @@ from ..subject import CannotRunError, MissingError, Subject
 from ..switch import Case, Switch
 
 Find = Callable[[Subject], Switch | None]
+NEAR = 3  # candidates of a convention beside which a bug is looked for, if none fits
 LIMITS = (1e-9, 1e-5)  # the largest relative error with the right eps; the second is for float32
 
 
@@ -79,7 +80,9 @@ def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:
     cases = [widened(case) for case in cases_of(op, 16, lambda case: not any(form.has(case) for form in ours))]
     before = [is_right(op, case) for case in cases]
     runs = None
+    near: list[Switch] = []
     for switch in () if all(before) else candidates:
+        near += [switch] * (len(near) < NEAR and switch.says != "")
         with trying(op, switch):
             now = list(itertools.takewhile(lambda right: right is not False, (is_right(op, case) for case in cases)))
             gained = sum(bool(right) and not already for right, already in zip(now, before, strict=False))
@@ -88,6 +91,7 @@ def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:
             if runs is None and True not in before and None in before:
                 raised = sum(is_right(op, case) is None for case in cases)
                 runs = switch if 4 * raised < before.count(None) else None
+    op.near += near
     return runs
 
 

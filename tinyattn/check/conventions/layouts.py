@@ -68,14 +68,16 @@ def _order(gates: Any) -> str:
 
 
 def lstm_gates() -> Iterator[Rearranged]:
-    for there in itertools.permutations("ifog"):
+    usual = [tuple("ifgo")]  # PyTorch's and Keras's order
+    for there in (*usual, *(order for order in itertools.permutations("ifog") if order not in usual)):
         says = f"the columns of the gates stand in the order {_order(there)}, not {_order('ifog')}"
         yield _gates("ifog", "".join(there), ("W", "U", "b"), says)
 
 
 def gru_gates() -> Iterator[Rearranged]:
-    for order, z in itertools.product(itertools.permutations("rzn"), "zZ"):
-        there = "".join(order).replace("z", z)
+    orders = ("rzn", "zrn", "rnz", "znr", "nrz", "nzr")  # first the usual ones: PyTorch's, and Keras's and Cho's
+    for order, z in itertools.product(orders, "zZ"):
+        there = order.replace("z", z)
         says = [f"the columns of the gates stand in the order {_order(there)}, not r, z, n"] * (there.lower() != "rzn")
         says += ["z is the share of the new state, not of the old one"] * (z == "Z")
         yield _gates("rzn", there, ("W", "U", "b", "c"), "; ".join(says))

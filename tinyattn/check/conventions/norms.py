@@ -11,7 +11,9 @@ from ..subject import Subject
 from ..switch import FixedArgument, Switch
 from .convention import LIMITS, convention, fixed_eps, number, oracle, other_spec, relative_error
 
-KEPT_OUTSIDE = ("mean_zero", "tokens_apart", "gain_and_shift", "constant_token", "linear_in_gamma")  # of any eps
+KEPT_OUTSIDE = (  # true of eps outside the root, too
+    "mean_zero", "tokens_apart", "gain_and_shift", "constant_token", "linear_in_gamma", "shift", "large_and_small",
+)  # fmt: skip
 
 
 @convention("eps", "without `eps` it may be any from 1e-12 to 1e-3")
