@@ -141,6 +141,7 @@ FORWARDS = {
     "writes into x": (writing("x"), {"inputs_unchanged"}),
     "writes into W": (writing("W"), {"inputs_unchanged"}),
     "writes into b": (writing("b"), {"inputs_unchanged"}),
+    "clips x far out": (writing("x", lambda x: np.clip(x, -40, 40)), {"inputs_unchanged"}),
     "writes what is there": (writing("x", lambda x: x), set()),
     "another result at every call": (counting(), {"repeatable"}),
     "one buffer": (buffered(), {"repeatable"}),

@@ -76,6 +76,7 @@ PLANTED = {
 }
 
 INVENTED = {
+    "no_scale": "scores are never multiplied, not even by a scale that is given, as in the zoo's",
     "scale_e": "the default scale is 1/sqrt(e), the width of the values, wrong where e differs from d",
     "scale_ignored": "a scale that is given is ignored (in the backward too, for loops)",
     "scale_falsy": "scale = 0.0 is taken for no scale, so the default is used",
