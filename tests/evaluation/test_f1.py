@@ -20,3 +20,9 @@ def test_what_does_not_fit_is_refused():
     for predicted, labels in (([1], [1, 2]), ([], []), ([[1]], [[1]])):
         with pytest.raises(ValueError, match=r"expected \(N,\) twice, N at least 1"):
             macro_f1(np.array(predicted), np.array(labels))
+
+
+def test_numbers_beside_texts_are_refused():
+    """No text equals a number: F1 would be 0."""
+    with pytest.raises(ValueError, match=r"predicted is <U1, labels int64: 1 and '1' are not the same label"):
+        macro_f1(np.array(["1", "0"]), np.array([1, 0]))

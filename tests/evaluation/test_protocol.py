@@ -117,6 +117,31 @@ def test_cut_offs_that_cannot_be_are_refused(ks):
         evaluate(lambda histories, users: np.ones((len(histories), 5)), split, ks=ks)
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda s: s[:, 1:], r"scores are \(80, 240\) float64, expected an array of numbers \(80, 241\): .* for padd"),
+        (lambda s: s[:-1], "a row for each history"), (lambda s: s[0], r"scores are \(241,\) float64"),
+        (lambda s: s.tolist(), "scores are list, expected"), (lambda s: None, "scores are NoneType, expected"),
+        (lambda s: s + 0j, "complex128, expected an array"), (lambda s: s.astype(object), "object, expected an array"),
+        (lambda s: np.ma.masked_greater(s, 0.5), "values are masked, expected none"),
+    ],
+    ids=["no padding", "rows", "one row", "list", "None", "complex", "objects", "masked"],
+)  # fmt: skip
+def test_scores_of_another_shape_or_type_are_refused(change, says):
+    """Without a column of padding every item would have its neighbour's score; a masked or complex rank is none."""
+
+    def score(histories, users):
+        return change(np.random.default_rng(0).random((len(histories), SPLIT.data.n_items + 1)))
+
+    with pytest.raises(ValueError, match=says):
+        evaluate(score, SPLIT)
+    with pytest.raises(ValueError, match=says):
+        evaluate(score, SPLIT, truth=WORLD.next_item)
+    with pytest.raises(ValueError, match=says):
+        best_items(score, SPLIT)
+
+
 def test_what_cannot_be_drawn_is_said():
     small = leave_one_out(Interactions.from_sequences([[1, 2, 3, 4], [4, 3, 2, 1]]))
     with pytest.raises(ValueError, match="pop100: user 1 has 0 items left to draw from, 100 are needed"):

@@ -7,6 +7,7 @@ training. In the equations B_u are the items recommended to user u.
 import numpy as np
 
 from ..data import Split
+from .lazy import refuse_other_scores
 from .protocol import SCORES_AT_ONCE, Score, as_floats, as_read, numbers_of, parts_of
 from .ranking import refuse_nan, top
 
@@ -15,14 +16,17 @@ def best_items(score: Score, split: Split, k: int = 10, users: np.ndarray | None
     """The k best next items of every evaluated user, from all but the test item: (evaluated users, k) item numbers.
 
     Items of the history are left out, unless the split keeps repeats; 0 fills a list where fewer than k items remain.
-    `score`, such as `model.score`, and `users` are as in `evaluate`. Raises NaNScoreError for a NaN score.
+    `score`, such as `model.score`, and `users` are as in `evaluate`. Raises NaNScoreError for a NaN score, and
+    ValueError for scores of another shape or type.
     """
     everyone, lists = split.evaluated, []
     for part in parts_of(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1))):
         rows = everyone[part]
         histories = split.histories(rows, "test")
         read = as_read(score, split, histories, rows)
-        scores = as_floats(score(read, numbers_of(split, users)[rows]))                  # a copy, written into
+        scores = score(read, numbers_of(split, users)[rows])
+        refuse_other_scores(scores, len(rows), split.data.n_items)
+        scores = as_floats(scores)                                                       # a copy, written into
         refuse_nan(scores)
         for row, history in zip(scores, histories, strict=True):
             row[history if split.repeats == "drop" else []] = row[0] = -np.inf

@@ -5,10 +5,11 @@ a few items: those of the history, which are no candidates, and drawn candidates
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.vocabulary import refuse_masked
 from .ranking import refuse_nan
 
 Score = Callable[[list[np.ndarray], np.ndarray | None], np.ndarray]
@@ -44,7 +45,7 @@ class WholeRows(LazyScores):
     """The scores of any function that scores all items: whole rows, for a few histories at once."""
 
     def __init__(self, score: Score, histories: list[np.ndarray], users: np.ndarray | None, n_items: int) -> None:
-        self._score, self._histories, self._users = score, histories, users
+        self._score, self._histories, self._users, self._n_items = score, histories, users, n_items
         self._at_once = max(1, SCORES_AT_ONCE // (n_items + 1))
 
     def counts(self, targets: np.ndarray, rows: np.ndarray, items: np.ndarray) -> Counts:
@@ -70,7 +71,18 @@ class WholeRows(LazyScores):
 
     def _of(self, part: np.ndarray) -> np.ndarray:
         users = None if self._users is None else self._users[part]
-        return self._score([self._histories[i] for i in part.tolist()], users)
+        scores = self._score([self._histories[i] for i in part.tolist()], users)
+        refuse_other_scores(scores, len(part), self._n_items)
+        return scores
+
+
+def refuse_other_scores(scores: Any, n: int, n_items: int) -> None:
+    """Raise ValueError for what are no scores of n histories: without a column of padding all ranks would be wrong."""
+    refuse_masked(scores)
+    if not isinstance(scores, np.ndarray) or scores.shape != (n, n_items + 1) or scores.dtype.kind not in "biuf":
+        found = f"{scores.shape} {scores.dtype}" if isinstance(scores, np.ndarray) else type(scores).__name__
+        raise ValueError(f"scores are {found}, expected an array of numbers ({n}, {n_items + 1}): a row for each "
+                         "history, and a column for padding before those of the items")  # fmt: skip
 
 
 class SharedScores(LazyScores):

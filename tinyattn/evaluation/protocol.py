@@ -54,8 +54,8 @@ def evaluate(
     maps a protocol to every evaluated user's candidates without the target: (users, 100), from `draw_candidates`.
     `users` (n_users,) are the model's numbers of the data's users, 0 for unknown ones; by default they are the data's.
     With all targets of a window, the metrics of the test stage are Recall@k and NDCG@k of several items.
-    Raises NaNScoreError for a NaN score, ValueError for another stage, for ks that are not whole numbers from 1 on,
-    and for `truth` or `sampled` with all targets.
+    Raises NaNScoreError for a NaN score, ValueError for scores of another shape or type, another stage, ks that are not
+    whole numbers from 1 on, and `truth` or `sampled` with all targets.
     """
     if stage not in ("valid", "test"):
         raise ValueError(f"stage is {stage!r}, expected valid or test")
