@@ -263,6 +263,11 @@ def test_odd_results_are_findings_and_not_our_crash(result, says):
     assert says in report.failures[0].message
 
 
+def test_a_dict_of_results_is_told_to_be_taken_out_by_an_adapter():
+    report = check_in_process(lambda s, mask=None: {"weights": s}, "softmax", examples=2)
+    assert "hint: Return arrays, the result first: an adapter of a few lines" in str(report)
+
+
 @pytest.mark.parametrize(
     ("result", "says"),
     [

@@ -13,6 +13,7 @@ from tinyattn.check.report import tell
 from tinyattn.check.rules import slips_of
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
+from tinyattn.ops import softmax
 
 
 def formulas(kind):
@@ -76,6 +77,20 @@ def test_a_mutant_by_rule_is_named_by_its_line():
         "Yours: in the new state, a sigmoid stands in place of tanh, as with `h = o * (1 / (1 + np.exp(-c)))` in place "
     )
     assert str(found).endswith("\nhint: h = o ⊙ tanh(c): which c?")
+
+
+def test_calls_of_a_form_that_the_code_computes_rightly_tell_changes_apart():
+    """Most cases of window attention have values of another width than keys; without them a window that is one too
+    long and one without an end were the same."""
+
+    def window_attention(q, k, v, window):
+        i, j = np.arange(q.shape[-2])[:, None], np.arange(k.shape[-2])
+        s = q @ np.swapaxes(k, -1, -2) / q.dtype.type(np.sqrt(q.shape[-1]))
+        return softmax(s, (j <= i) & (i - j <= window)) @ v
+
+    found = diagnose(Subject(window_attention, SPECS["window_attention"]), SPECS["window_attention"])
+    (only,) = found.bugs[0]
+    assert "a comparison is off by one" in only.says
 
 
 def test_a_change_that_changes_nothing_is_not_named():

@@ -268,10 +268,12 @@ class Match:
 
     def of_plain_forms(self) -> "Match":
         """The match without calls for which right code may return other results: those of forms that this library
-        alone uses, and of queries that may look at nothing."""
-        ours: list[Any] = [form for form in other_forms(self.op) if form.ours]
+        alone uses, unless the implementation is right on one, and of queries that may look at nothing."""
+        cases = {i: case_of(self.op, i) for i in self.seen}
+        right = [case for i, case in cases.items() if i not in self.wrong]
+        ours: list[Any] = [form for form in other_forms(self.op) if form.ours and not any(map(form.has, right))]
         ours.append(DeadRows(""))
-        plain = {i: s for i, s in self.seen.items() if not any(form.has(case_of(self.op, i)) for form in ours)}
+        plain = {i: s for i, s in self.seen.items() if not any(form.has(cases[i]) for form in ours)}
         wrong = [i for i in self.wrong if i in plain]
         return replace(self, seen=plain, wrong=wrong) if wrong else self
 

@@ -311,6 +311,8 @@ class Trial:
             hint = "Print .shape after each line: which one drops, adds or exchanges an axis?"
         if prop.name == "shape_and_dtype" and violation.sort == "count":
             hint = "Return the result alone."
+        if prop.name == "shape_and_dtype" and violation.sort == "type":
+            hint = "Return arrays, the result first: an adapter of a few lines takes them out of a dict or an object."
         if violation.__cause__ is not None:
             hint = "What does that line do with this input?"
         if violation is self.too_long:
