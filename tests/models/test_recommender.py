@@ -3,13 +3,14 @@
 import copy
 import pickle
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
 
 from tests.models.worlds import TINY, drifting_ratings
 from tinyattn.data import Interactions, leave_one_out
-from tinyattn.evaluation import evaluate
+from tinyattn.evaluation import best_items, evaluate
 from tinyattn.files import FileError, read_arrays, write_arrays
 from tinyattn.models import (
     MF,
@@ -74,8 +75,11 @@ def test_a_split_of_other_items_is_refused(model):
     model.fit(leave_one_out(Interactions.of(sequences)))
     model.evaluate(leave_one_out(Interactions.of([*sequences])))
     for others in ([[f"{item}x" for item in one] for one in sequences], sequences[:1], [*sequences, ["f", "a", "b"]]):
-        with pytest.raises(ValueError, match="item ids, and they are not the 5 that this model has learned"):
-            model.evaluate(leave_one_out(Interactions.of(others)))
+        split = leave_one_out(Interactions.of(others))
+        for measure in (model.evaluate, partial(evaluate, model), partial(evaluate, model.score),
+                        partial(best_items, model.score)):  # fmt: skip
+            with pytest.raises(ValueError, match="item ids, and they are not the 5 that this model has learned"):
+                measure(split)
 
 
 @pytest.mark.parametrize("model", [SASRec(**SMALL), GRU4Rec(**SMALL, loss="ce")], ids=["sasrec", "gru4rec"])

@@ -54,8 +54,8 @@ def evaluate(
     maps a protocol to every evaluated user's candidates without the target: (users, 100), from `draw_candidates`.
     `users` (n_users,) are the model's numbers of the data's users, 0 for unknown ones; by default they are the data's.
     With all targets of a window, the metrics of the test stage are Recall@k and NDCG@k of several items.
-    Raises NaNScoreError for a NaN score, ValueError for scores of another shape or type, another stage, ks that are not
-    whole numbers from 1 on, and `truth` or `sampled` with all targets.
+    Raises NaNScoreError for a NaN score, ValueError for a model of other items, scores of another shape or type,
+    another stage, ks that are not whole numbers from 1 on, and `truth` or `sampled` with all targets.
     """
     if stage not in ("valid", "test"):
         raise ValueError(f"stage is {stage!r}, expected valid or test")
@@ -171,8 +171,14 @@ def numbers_of(split: Split, users: np.ndarray | None) -> np.ndarray:
 def as_read(
     score: Score | HasLazyScores, split: Split, histories: list[np.ndarray], rows: np.ndarray
 ) -> list[Any]:
-    """The histories of these users, with their times if `score` is a model, or a method of one, that reads times."""
-    if not getattr(getattr(score, "__self__", score), "reads_times", False):
+    """The histories of these users, with their times if `score` is a model, or a method of one, that reads times.
+
+    Raises ValueError for a model that has learned other items: the numbers of histories would mean its items.
+    """
+    model = getattr(score, "__self__", score)
+    if hasattr(model, "refuse_other_items"):
+        model.refuse_other_items(split.data)
+    if not getattr(model, "reads_times", False):
         return histories
     return [split.data.timed(u, len(h)) for u, h in zip(rows.tolist(), histories, strict=True)]
 
