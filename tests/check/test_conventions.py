@@ -254,6 +254,23 @@ def test_with_eps_outside_of_the_root_large_and_far_tokens_are_tried_too(kind):
     assert {f.property for f in report.failures} & {"shift", "large_and_small"}
 
 
+def test_another_layout_is_found_beside_a_bug_in_code_that_takes_one_batch_axis_alone():
+    """Mamba's A of (d, N), without D ⊙ x: read as (N, d), nearly every call raises, and that was all that was said."""
+
+    def selective_scan(x, delta, A, B, C, D):
+        batch, n, d = x.shape
+        kept, new = np.exp(delta[..., None] * A), delta[..., None] * B[:, :, None] * x[..., None]
+        h, y = np.zeros((batch, d, A.shape[1]), x.dtype), np.zeros_like(x)
+        for t in range(n):
+            h = kept[:, t] * h + new[:, t]
+            y[:, t] = np.einsum("bdn,bn->bd", h, C[:, t])
+        return y
+
+    report = check_in_process(selective_scan, "selective_scan", examples=8)
+    assert report.conventions == ("A is (d, N), not (N, d)",)
+    assert "the term `D * x[t]` is missing" in str(report)
+
+
 def test_a_kind_names_the_conventions_that_its_arguments_allow():
     def says(*names):
         return [CONVENTIONS[name].says for name in names]

@@ -89,10 +89,20 @@ def fitting(op: Subject, candidates: Iterable[Switch]) -> Switch | None:
             if len(now) == len(cases) and gained >= 2:
                 return switch
             if runs is None and True not in before and None in before:
-                raised = sum(is_right(op, case) is None for case in cases)
-                runs = switch if 4 * raised < before.count(None) else None
+                now = [is_right(op, case) for case in cases]
+                runs = switch if _far_fewer_raise(cases, before, now) else None
     op.near += near
     return runs
+
+
+def _far_fewer_raise(cases: list[Case], before: list[bool | None], now: list[bool | None]) -> bool:
+    """Whether far fewer calls raise now: of all, or of those whose arrays have some number of axes, as code that takes
+    (b, n, d) alone raises at every other."""
+    axes = [tuple(np.ndim(x) for x in case.values()) for case in cases]
+    some = [[a == of for a in axes] for of in set(axes)]
+    raised = [[sum(outcome is None for outcome in itertools.compress(seen, chosen)) for seen in (before, now)]
+              for chosen in ([True] * len(cases), *some)]  # fmt: skip
+    return all(b <= a for a, b in raised) and any(a > 1 and 4 * b < a for a, b in raised)
 
 
 @contextlib.contextmanager
