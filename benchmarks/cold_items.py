@@ -71,10 +71,18 @@ def measure(data: Interactions, vectors: ItemVectors, seed: int, **options: Any)
         for row, history in zip(scores, histories, strict=True):
             row[history] = -np.inf
         mine = scores[np.arange(len(targets)), targets][:, None]
-        above = {"all": np.sum(scores > mine, axis=1), "cold": np.sum((scores > mine) & is_cold, axis=1)}
-        hits = {among: float(np.mean(ranks < 10)) for among, ranks in above.items()}
+        hits = {among: float(np.mean(ahead(scores[:, which], mine) < 10))
+                for among, which in (("all", slice(None)), ("cold", is_cold))}  # fmt: skip
         found[name] = hits | {"warm": model.evaluate(split)["ndcg@10"]}
     return found
+
+
+def ahead(scores: np.ndarray, mine: np.ndarray) -> np.ndarray:
+    """How many items precede the target, whose score is `mine`: items with the same score, as of equal vectors, half.
+
+    Shapes: scores (B, V), the target's among them, mine (B, 1) -> (B,): the mean rank less one.
+    """
+    return np.sum(scores > mine, axis=1) + (np.sum(scores == mine, axis=1) - 1) / 2
 
 
 def _cases(data: Interactions, cold: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:

@@ -180,6 +180,12 @@ def test_the_command_trains_resumes_and_recommends_new_items(tmp_path, capsys):
         refuses(capsys, [*train, *flags], message)
 
 
+def test_cold_items_of_equal_vectors_share_their_ranks():
+    """Films of the same genres have one vector: the first of them all is no hit for each."""
+    scores = np.array([[3.0, 1.0, 1.0, 1.0], [3.0, 1.0, 0.0, 2.0]])
+    np.testing.assert_array_equal(cold_items.ahead(scores, scores[:, [1]]), [2, 2])
+
+
 @pytest.mark.slow(10)
 def test_cold_items_are_found_by_their_vectors():
     """Chance is about .03 among all items, and a third among 30 cold ones; popularity finds none."""
