@@ -36,11 +36,12 @@ def commit() -> str:
     return last + ("+" if last and git("status", "--porcelain", "--", ".") else "")
 
 
-def git(*words: str, folder: Path = HERE) -> str:
-    """What git prints in a folder, whichever repository the environment names, as in a hook; "" where it fails."""
+def git(*words: str, folder: Path | None = None) -> str:
+    """What git prints in a folder (default: this package's), whatever GIT_DIR says, as in a hook; "" where it fails."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    how: dict[str, Any] = {"cwd": folder or HERE, "env": env, "capture_output": True, "text": True}
     try:
-        return subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, text=True).stdout.strip()
+        return str(subprocess.run(["git", *words], **how).stdout).strip()
     except OSError:                      # git is not installed
         return ""
 
