@@ -121,6 +121,15 @@ def test_a_bug_beside_a_convention_is_named_with_it(kind, implementation, name, 
     assert [bugs[0].name for bugs in report.diagnosis.bugs][1:] == ["convention"]
 
 
+def test_two_conventions_that_undo_each_other_name_no_bug():
+    from tests.check.variants import multi_head_attention as variants
+
+    bug = "mask_1d_queries"  # the mask of keys is taken for one of queries; it is not "inverted", of an opposite mask
+    report = check_in_process(variants.make(variants.PLANTED[bug][-1], bug), "multi_head_attention", examples=4)
+    assert report.failures
+    assert not report.diagnosis
+
+
 def test_what_is_right_has_no_such_cause():
     for kind in ("rnn", "attention", "linear"):
         op = Subject(SPECS[kind].ours(), SPECS[kind])

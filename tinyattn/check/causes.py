@@ -72,7 +72,7 @@ def beside_convention(op: Subject, failed: Iterable[str], limit: float, shown: T
         if there is not None and (not there.failed or there.too_long is not None):
             continue
         cause = diagnose(other, other.spec, failed, budget, there, strict=False)
-        if cause:
+        if cause and not any(bug.permitted for bug in cause.bugs[0]):  # or two conventions undo each other
             beside = Bug("convention", switch.says, "This alone is no failure.")
             return replace(cause, bugs=(*cause.bugs, (beside,)))
     return Diagnosis()
