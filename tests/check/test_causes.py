@@ -125,7 +125,7 @@ def test_two_conventions_that_undo_each_other_name_no_bug():
     from tests.check.variants import multi_head_attention as variants
 
     bug = "mask_1d_queries"  # the mask of keys is taken for one of queries; it is not "inverted", of an opposite mask
-    report = check_in_process(variants.make(variants.PLANTED[bug][-1], bug), "multi_head_attention", examples=4)
+    report = check_in_process(variants.make(variants.PLANTED[bug][-1], bug), "multi_head_attention", examples=6)
     assert report.failures
     assert not report.diagnosis
 
