@@ -115,7 +115,7 @@ def load(target: str) -> Any:
     except CannotRunError:
         raise
     except BaseException as error:
-        if isinstance(error, ModuleNotFoundError) and Path(place).is_file() and not place.endswith(".py"):
+        if isinstance(error, ModuleNotFoundError) and not is_file and Path(place).is_file():  # a notebook, or a text
             raise CannotRunError(f"{place} is no Python file: put the function into a file NAME.py") from None
         raise CannotRunError(f"importing {place} raised {type(error).__name__}: {message_of(error)}") from error
     loaded: Any = module
