@@ -121,6 +121,7 @@ def test_a_bug_beside_a_convention_is_named_with_it(kind, implementation, name, 
     assert [bugs[0].name for bugs in report.diagnosis.bugs][1:] == ["convention"]
 
 
+@pytest.mark.slow
 def test_two_conventions_that_undo_each_other_name_no_bug():
     from tests.check.variants import multi_head_attention as variants
 

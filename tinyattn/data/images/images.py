@@ -51,11 +51,13 @@ class Images:
     @classmethod
     def of(cls, data: Any) -> Self:
         """Images from an array or a pair (images, labels); `Images` are returned unchanged. ValueError for others."""
+        if isinstance(data, cls):
+            return data
         if isinstance(data, np.ndarray):
             return cls(data)
-        if not isinstance(data, cls | tuple | list) or len(data) == 0:
+        if not isinstance(data, tuple | list) or len(data) == 0:
             raise ValueError(f"images are {shortened(repr(data))}, expected an array, or a pair of images and labels")
-        return data if isinstance(data, cls) else cls(*data)
+        return cls(*data)
 
     def __len__(self) -> int:
         return len(self.images)
