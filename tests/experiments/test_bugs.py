@@ -302,3 +302,9 @@ def test_a_quick_look_keeps_the_bugs():
     quick = BUGGY.quick()
     assert quick.rows["world-relu-abs"].bug == ("relu", "abs")
     assert json.dumps(quick.rows["world-relu-abs"].options["epochs"]) == "2"
+
+
+def test_no_result_has_a_folder_of_the_machine_that_made_it():
+    failed = [message for path in FOLDER.glob("*.json") if (message := json.loads(path.read_text()).get("failed"))]
+    assert failed
+    assert [message for message in failed if " /" in message] == []

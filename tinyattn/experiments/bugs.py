@@ -19,6 +19,7 @@ from ..check.zoo import ZOO, Bug
 from ..data.worlds import SeriesWorld
 from ..evaluation.bootstrap import t_95
 from ..forms import readable
+from ..machine import HERE
 from ..random import MaskKeys, Stream, generator
 from ..training import DivergedWarning, InterruptedRunError
 from ..training.adam import adam
@@ -96,7 +97,8 @@ def planted_run(row: Row, model: Any, split: Any, train_and_measure: Callable[[]
             except (InterruptedRunError, OSError):        # a damaged checkpoint is not the bug's fault
                 raise
             except Exception as error:
-                measured = {"failed": f"{type(error).__name__}: {error}"[:200]}
+                says = str(error).replace(f"{HERE.parent}/", "")      # no folder of this machine
+                measured = {"failed": f"{type(error).__name__}: {says}"[:200]}
         measured.pop("beyond", None)
         network = model.make_network(split.n_items, split.n_users)
         batch = model.sampler(split).batch(0)
