@@ -59,8 +59,8 @@ def find_cause(
 def beside_convention(op: Subject, failed: Iterable[str], limit: float, shown: Trial | None) -> Diagnosis:
     """The known bug of code that follows another convention, too, and so gives the bug's numbers in that convention
     alone. Conventions are found only in code that is right, so the usual ones are tried."""
-    found = [switch.name for switch in op.conventions if isinstance(switch, FixedArgument)]
-    fixed = [switch for switch in (*_values_of_eps(op), *paddings(op)) if switch.name not in found]
+    known = [switch.name for switch in op.conventions if isinstance(switch, FixedArgument)]
+    fixed = [switch for switch in (*_values_of_eps(op), *paddings(op)) if switch.name not in known]
     switches = [*fixed, *(switch for switch in op.near if switch not in op.conventions)]
     for switch in switches:
         other, there, budget = copy.copy(op), None, limit / len(switches)

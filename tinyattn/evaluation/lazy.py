@@ -80,8 +80,8 @@ def refuse_other_scores(scores: Any, n: int, n_items: int) -> None:
     """Raise ValueError for what are no scores of n histories: without a column of padding all ranks would be wrong."""
     refuse_masked(scores)
     if not isinstance(scores, np.ndarray) or scores.shape != (n, n_items + 1) or scores.dtype.kind not in "biuf":
-        found = f"{scores.shape} {scores.dtype}" if isinstance(scores, np.ndarray) else type(scores).__name__
-        raise ValueError(f"scores are {found}, expected an array of numbers ({n}, {n_items + 1}): a row for each "
+        are = f"{scores.shape} {scores.dtype}" if isinstance(scores, np.ndarray) else type(scores).__name__
+        raise ValueError(f"scores are {are}, expected an array of numbers ({n}, {n_items + 1}): a row for each "
                          "history, and a column for padding before those of the items")  # fmt: skip
 
 

@@ -55,9 +55,9 @@ def _mask(op: Subject) -> Switch | None:
     if sum(not is_right(op, case) for case in cases) < 2:
         return None
     fitting = (meaning for meaning in MEANINGS if all(is_right(op, case, meaning.arguments(case)) for case in cases))
-    found = next(fitting, None)
-    op.near += () if found else MEANINGS
-    return found
+    meaning = next(fitting, None)
+    op.near += () if meaning else MEANINGS
+    return meaning
 
 
 def _is_long(mask: Any, axis: int) -> bool:

@@ -128,11 +128,11 @@ def _sums_on_the_device(answer: Any) -> Grade | None:
                 "Yours: something of the host meets an array of the device. Take xp = get_xp(dy) for each function.",
             )  # fmt: skip
         launches.append(counts["launches"])
-        for what, said, fault in (("waits", "waits", "a result's size, or a number, is read"),
+        for what, plural, fault in (("waits", "waits", "a result's size, or a number, is read"),
                                   ("atomic", "atomic additions", "xp.add.at is atomic")):  # fmt: skip
             if counts[what]:
                 return Grade(
-                    WRONG, f"the numbers are right, but the device counts {said}: {counts[what]}.", (),
+                    WRONG, f"the numbers are right, but the device counts {plural}: {counts[what]}.", (),
                     "How many rows has dE, and can you know that without looking at ids?",
                     f"Yours: {fault}. With xp.arange(V), xp.searchsorted finds where each id begins and ends.",
                 )  # fmt: skip
