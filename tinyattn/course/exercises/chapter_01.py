@@ -10,7 +10,7 @@ from ... import ops
 from ...check import oracles
 from ...check.zoo import ZOO
 from ..graders import Function, Number, Property
-from ..plain import Changes, op_spec
+from ..plain import Changes, changed, op_spec
 from ..prose import Prose
 
 PROSE = Prose(1)
@@ -94,18 +94,6 @@ def _weighed(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
     return p @ (x @ W_v), p
 
 
-def _other_way_round(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    """Computes weightsᵀ v in place of weights v."""
-    weights = self_lookup(x, W_q, W_k, W_v)[1]
-    return np.swapaxes(weights, -1, -2) @ (x @ W_v), weights
-
-
-def _scores_for_weights(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    """Returns the scores in place of the weights."""
-    q, k = x @ W_q, x @ W_k
-    return self_lookup(x, W_q, W_k, W_v)[0], q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5
-
-
 OF_THE_ZOO = ("no_scale", "scale_d", "scale_mult", "scale_of_keys", "softmax_axis", "softmax_flat", "cosine")
 TEMPTING = Changes(_weighed,
     **{bug: partial(_by_the_zoo, bug) for bug in OF_THE_ZOO},
@@ -117,9 +105,9 @@ TEMPTING = Changes(_weighed,
     tokens_as_values=lambda x, W_q, W_k, W_v: ops.attention(x @ W_q, x @ W_k, x),
     one_projection=lambda x, W_q, W_k, W_v: self_lookup(x, W_q, W_q, W_v),
     without_projections=lambda x, W_q, W_k, W_v: ops.attention(x, x, x @ W_v),
-    other_way_round=_other_way_round,
+    other_way_round=changed(_weighed, "return p -> return np.swapaxes(p, -1, -2)"),
     worst_first=lambda x, W_q, W_k, W_v: self_lookup(x, -W_q, W_k, W_v),
-    scores_for_weights=_scores_for_weights,
+    scores_for_weights=changed(_weighed, "softmax(x -> softmax(s := x && W_v), p -> W_v), s"),
     without_itself=lambda x, W_q, W_k, W_v: ops.attention(x @ W_q, x @ W_k, x @ W_v, ~np.eye(x.shape[-2], dtype=bool)),
 )
 

@@ -50,20 +50,10 @@ def _uncut(x: Any) -> Any:
     return x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3] * x.shape[-1])
 
 
-def _interleaved(x: Any, W: Any, heads: int) -> Any:
-    q = x @ W
-    return np.moveaxis(q.reshape(*q.shape[:-1], q.shape[-1] // heads, heads), -1, -3)
-
-
 def _slices_of_x(x: Any, W: Any, heads: int) -> Any:
     d = x.shape[-1] // heads
     parts = [slice(i * d, (i + 1) * d) for i in range(heads)]
     return np.stack([x[..., s] @ W[s, s] for s in parts], axis=-3)
-
-
-def _first_head_only(x: Any, W: Any, heads: int) -> Any:
-    q = split(x @ W, heads)
-    return np.array(np.broadcast_to(q[..., :1, :, :], q.shape))
 
 
 TO_HEADS = op_spec(
@@ -109,11 +99,11 @@ EXERCISES = PROSE.exercises(
     one_head_share=Number(_one_head_share, tolerance=0.04),
     to_heads=Function(TO_HEADS, tempting=dict(
         reshape_alone=lambda x, W, heads: _cut(x @ W, heads),
-        interleaved=_interleaved,
+        interleaved=lambda x, W, heads: np.moveaxis((x @ W).reshape(*x.shape[:-1], len(W) // heads, heads), -1, -3),
         slices_of_x=_slices_of_x,
         rows_of_W=lambda x, W, heads: split(x @ W.T, heads),
         unprojected=lambda x, W, heads: np.array(split(x, heads)),
-        first_head_only=_first_head_only,
+        first_head_only=lambda x, W, heads: np.repeat(split(x @ W, heads)[..., :1, :, :], heads, axis=-3),
         last_head_first=lambda x, W, heads: np.array(split(x @ W, heads)[..., ::-1, :, :]),
     )),
     my_multi_head=Function("multi_head_attention"),

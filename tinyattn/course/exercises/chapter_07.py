@@ -52,28 +52,20 @@ def _speeds(D: int) -> Any:
     return 10000.0 ** (-np.arange(0, D, 2) / D)
 
 
-def _halves_of_PE(slots: Any, D: int) -> Any:
-    angles = np.asarray(slots)[:, None] * _speeds(D)
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
-
-
-def _speed_for_each_feature(exponents: Any) -> Any:
-    """Every feature has a separate speed, so that sine and cosine belong to different angles."""
-
-    def wrong(slots: Any, D: int) -> Any:
-        angles = np.asarray(slots)[:, None] * 10000.0 ** exponents(D)
-        return np.where(np.arange(D) % 2 == 0, np.sin(angles), np.cos(angles))
-
-    return wrong
+def _alternating(angles: Any) -> Any:
+    """Sine and cosine in turn, of an angle for each feature: a pair belongs to different angles."""
+    return np.where(np.arange(angles.shape[1]) % 2 == 0, np.sin(angles), np.cos(angles))
 
 
 WRONG_SINUSOIDS = dict(
     counted_from_one=lambda slots, D: _clock(np.asarray(slots) + 1, _speeds(D)),
     sine_and_cosine_exchanged=lambda slots, D: _clock(slots, _speeds(D), np.cos, np.sin),
-    halves_of_PE=_halves_of_PE,
+    halves_of_PE=lambda slots, D: np.concatenate(
+        [f(np.asarray(slots)[:, None] * _speeds(D)) for f in (np.sin, np.cos)], axis=-1
+    ),
     half_exponent=lambda slots, D: _clock(slots, 10000.0 ** (-np.arange(D // 2) / D)),
-    speed_a_feature=_speed_for_each_feature(lambda D: -np.arange(D) / D),
-    feature_as_hand=_speed_for_each_feature(lambda D: -2 * np.arange(D) / D),
+    speed_a_feature=lambda slots, D: _alternating(np.asarray(slots)[:, None] * 10000.0 ** (-np.arange(D) / D)),
+    feature_as_hand=lambda slots, D: _alternating(np.asarray(slots)[:, None] * 10000.0 ** (-2 * np.arange(D) / D)),
     exponent_doubled=lambda slots, D: _clock(slots, 10000.0 ** (-2 * np.arange(0, D, 2) / D)),
     last_exponent_minus_one=lambda slots, D: _clock(slots, np.logspace(0, -4, D // 2)),
     exponent_positive=lambda slots, D: _clock(slots, 1 / _speeds(D)),
@@ -108,16 +100,13 @@ def _turn(a: int, b: int, c: int, d: int) -> Any:
     return lambda x, cos, sin: _pairs(x, cos, sin, a, b, c, d)
 
 
+_right = _turn(1, -1, 1, 1)
+
+
 def _halves(x: Any, cos: Any, sin: Any) -> Any:
     """Pairs feature i with feature i + d / 2."""
     one, two = np.split(x, 2, axis=-1)
     return np.concatenate([cos * one - sin * two, sin * one + cos * two], axis=-1)
-
-
-def _written_apart(x: Any, cos: Any, sin: Any) -> Any:
-    """The right pairs, with all first features before all second ones."""
-    even, odd = x[..., 0::2], x[..., 1::2]
-    return np.concatenate([cos * even - sin * odd, sin * even + cos * odd], axis=-1)
 
 
 def _over_itself(x: Any, cos: Any, sin: Any) -> Any:
@@ -134,30 +123,18 @@ def _tables_by_tile(x: Any, cos: Any, sin: Any) -> Any:
     return x * np.tile(cos, 2) + partner * np.tile(sin, 2)
 
 
-def _only_even(x: Any, cos: Any, sin: Any) -> Any:
-    y = _pairs(x, cos, sin, 1, -1, 1, 1)
-    y[..., 1::2] = x[..., 1::2]
-    return y
-
-
-def _first_pair_only(x: Any, cos: Any, sin: Any) -> Any:
-    y = np.array(x)
-    y[..., :2] = _pairs(x, cos, sin, 1, -1, 1, 1)[..., :2]
-    return y
-
-
 WRONG_ROPE = dict(
     other_way_round=_turn(1, 1, -1, 1),
     halves=_halves,
-    written_apart=_written_apart,
+    written_apart=lambda x, cos, sin: np.concatenate([_right(x, cos, sin)[..., i::2] for i in (0, 1)], axis=-1),
     over_itself=_over_itself,
     tables_by_tile=_tables_by_tile,
     no_minus=_turn(1, 1, 1, 1),
     minus_in_both_lines=_turn(1, -1, -1, 1),
-    cos_and_sin_exchanged=lambda x, cos, sin: _pairs(x, sin, cos, 1, -1, 1, 1),
-    only_even=_only_even,
-    first_pair_only=_first_pair_only,
-    one_angle=lambda x, cos, sin: _pairs(x, cos[..., :1], sin[..., :1], 1, -1, 1, 1),
+    cos_and_sin_exchanged=lambda x, cos, sin: _right(x, sin, cos),
+    only_even=lambda x, cos, sin: np.where(np.arange(x.shape[-1]) % 2, x, _right(x, cos, sin)),
+    first_pair_only=lambda x, cos, sin: np.where(np.arange(x.shape[-1]) < 2, _right(x, cos, sin), x),
+    one_angle=lambda x, cos, sin: _right(x, cos[..., :1], sin[..., :1]),
     no_sines=lambda x, cos, sin: x * np.repeat(cos, 2, axis=-1),
     added=lambda x, cos, sin: x + np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], -1),
 )
@@ -175,7 +152,7 @@ WRONG_ROPE_BACKWARD = dict(
     no_minus=_turn(1, 1, 1, 1),
     minus_in_both_lines=_turn(1, -1, -1, 1),
     cosines_negative=_turn(-1, 1, -1, -1),
-    by_the_angle=lambda dy, cos, sin: _pairs(dy, -sin, cos, 1, -1, 1, 1),
+    by_the_angle=lambda dy, cos, sin: _right(dy, -sin, cos),
     not_turned=lambda dy, cos, sin: dy.copy(),
     no_sines=lambda dy, cos, sin: dy * np.repeat(cos, 2, axis=-1),
 )

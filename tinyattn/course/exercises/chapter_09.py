@@ -8,7 +8,7 @@ import numpy as np
 from ... import ops
 from ...check.zoo import ZOO
 from ..graders import Checker, Function, Number, Property
-from ..plain import Changes
+from ..plain import Changes, changed
 from ..prose import Prose
 
 PROSE = Prose(9)
@@ -93,12 +93,7 @@ def _rms_backward(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
     return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
 
 
-def _centred(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
-    dx, dgamma = ops.rms_norm_backward(dy, x_hat, r, gamma)
-    g = dy * gamma
-    return dx - r * np.mean(g, axis=-1, keepdims=True), dgamma
-
-
+_centred = changed(_rms_backward, "(g - x_hat -> (g - np.mean(g, axis=-1, keepdims=True) - x_hat")
 EXERCISES = PROSE.exercises(
     my_gradcheck=Checker(largest_error, RIGHT_PAIRS, WRONG_PAIRS),
     twins_change_nothing=Property("attention", "scale_of_keys", gives=("attention",)),

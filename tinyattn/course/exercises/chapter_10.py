@@ -11,7 +11,7 @@ from ...training import Moments, adam, adamw
 from ...training.clipping import clip_by_global_norm
 from ...training.schedules import rate_at, rate_factors
 from ..graders import Function, Judge, Number
-from ..plain import Changes, plain_spec
+from ..plain import Changes, changed, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(10)
@@ -89,10 +89,7 @@ ADAM = plain_spec(
 
 WRONG_ADAM = Changes(_by_hand,
     betas_exchanged=lambda w, g, m, v, t, lr, beta1, beta2: _by_hand(w, g, m, v, t, lr, beta2, beta1),
-    gradient_in_the_step=lambda w, g, m, v, t, lr, beta1, beta2: (
-        w - lr * g / (np.sqrt(_by_hand(w, g, m, v, t, lr, beta1, beta2)[2] / (1 - beta2**t)) + EPS),
-        *_by_hand(w, g, m, v, t, lr, beta1, beta2)[1:],
-    ),
+    gradient_in_the_step=changed(_by_hand, "lr * m_hat -> lr * g"),
 )  # fmt: skip
 
 
@@ -246,20 +243,7 @@ NEWTON_SCHULZ = plain_spec(
     extreme="a matrix of zeros stays so", extremes=[{"G": np.zeros((2, 3))}])  # fmt: skip
 
 
-def _entrywise(G: Any) -> Any:
-    X = G / (np.linalg.norm(G) + 1e-20)
-    for _ in range(5):
-        X = QUINTIC[0] * X + QUINTIC[1] * X**3 + QUINTIC[2] * X**5
-    return X
-
-
-def _first_gram(G: Any) -> Any:
-    """Uses the initial X Xᵀ in all five iterations."""
-    X = G / (np.linalg.norm(G) + 1e-20)
-    A = X @ X.T
-    for _ in range(5):
-        X = QUINTIC[0] * X + (QUINTIC[1] * A + QUINTIC[2] * A @ A) @ X
-    return X
+_entrywise = changed(_products, "A = X @ X.T -> A = X**2 && (A @ A)) @ X -> A**2) * X")
 
 
 def _polar(G: Any) -> Any:
@@ -273,7 +257,7 @@ def _spectral(G: Any) -> float:
 
 WRONG_NEWTON_SCHULZ = Changes(_products,
     entry_by_entry=_entrywise,
-    first_products=_first_gram,
+    first_products=changed(_products, "A = X @ X.T -> A = A if _ else X @ X.T"),
     decomposed=_polar,
     signs=lambda G: np.sign(G),
 )

@@ -38,13 +38,13 @@ def _bpr_backward(dloss: Any, x: Any, good: Any, bad: Any) -> Any:
     return s * (good - bad), s * x, -s * x
 
 
-def _triple(draw: CaseDrawer) -> dict[str, Any]:
+def triple(draw: CaseDrawer, state: str = "x") -> dict[str, Any]:
     shape = (*draw.lead, draw.size())
-    return {name: draw.array(*shape, size=0.7) for name in ("x", "good", "bad")}
+    return {name: draw.array(*shape, size=0.7) for name in (state, "good", "bad")}
 
 
 BPR = op_spec(
-    "bpr_loss", "loss = -log σ(x·good - x·bad)", _triple, _bpr, "loss", backward=_bpr_backward,
+    "bpr_loss", "loss = -log σ(x·good - x·bad)", triple, _bpr, "loss", backward=_bpr_backward,
     wrt=("x", "good", "bad"))  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from ...check.cases import CaseDrawer
 from ..graders import Function, Number
 from ..plain import Changes, changed, op_spec, plain_spec
 from ..prose import Prose
-from .chapter_11 import _dot, state_at_large_scores
+from .chapter_11 import _dot, state_at_large_scores, triple
 
 PROSE = Prose(12)
 
@@ -73,12 +73,6 @@ def _wider(sequences: list[Any], width: int, maxlen: int) -> tuple[np.ndarray, n
     return np.pad(ids, more), np.pad(targets, more)
 
 
-def _cut_as_columns(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    """The last maxlen columns of the whole batch, which are padding in a short row."""
-    ids, targets = _shifted_batch(sequences, max(map(len, sequences)))
-    return ids[:, -maxlen:], targets[:, -maxlen:]
-
-
 WRONG_BATCH = dict(
     inputs_for_targets=_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][:-1]),
     inputs_and_targets_exchanged=_cut(lambda s, n: s[-n - 1 :][1:], lambda s, n: s[-n - 1 :][:-1]),
@@ -100,7 +94,9 @@ WRONG_BATCH = dict(
     ),
     rolled=_rolled,
     one_column_too_wide=lambda sequences, maxlen: _wider(sequences, min(maxlen, max(map(len, sequences))), maxlen),
-    cut_as_columns=_cut_as_columns,
+    cut_as_columns=lambda sequences, maxlen: tuple(
+        part[:, -maxlen:] for part in _shifted_batch(sequences, max(map(len, sequences)))
+    ),
     always_maxlen=lambda sequences, maxlen: _wider(sequences, maxlen, maxlen),
     inputs_only=lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[0],
     returned_exchanged=lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[::-1],
@@ -125,13 +121,8 @@ def _pair_loss_backward(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
     return up * good + down * bad, up * h, down * h
 
 
-def _pair(draw: CaseDrawer) -> dict[str, Any]:
-    shape = (*draw.lead, draw.size())
-    return {name: draw.array(*shape, size=0.7) for name in ("h", "good", "bad")}
-
-
 PAIR = op_spec(
-    "pair_loss", "loss = -log σ(h·good) - log(1 - σ(h·bad))", _pair, _pair_loss, "loss",
+    "pair_loss", "loss = -log σ(h·good) - log(1 - σ(h·bad))", lambda draw: triple(draw, "h"), _pair_loss, "loss",
     backward=_pair_loss_backward, wrt=("h", "good", "bad"))  # fmt: skip
 
 
@@ -198,12 +189,6 @@ def _offers_what_was_seen(h: Any, ids: Any, table: Any) -> Any:
     return shown
 
 
-def _of_softmax(h: Any, ids: Any, table: Any) -> Any:
-    """Probabilities over all items; hiding comes after the softmax."""
-    p = ops.softmax(_all_shown(h, ids, table))
-    return np.where(np.isneginf(_scores(h, ids, table)), p.dtype.type(-np.inf), p)
-
-
 def _normalised(h: Any, ids: Any, table: Any) -> Any:
     """A softmax by hand: NaN where all items are hidden."""
     made = _scores(h, ids, table)
@@ -221,7 +206,9 @@ WRONG_SCORES = Changes(_scores,
     column_zero_gone=lambda h, ids, table: _scores(h, ids, table)[:, 1:],
     softmax_of_scores=lambda h, ids, table: ops.softmax(_scores(h, ids, table)),
     normalised=_normalised,
-    of_softmax=_of_softmax,
+    of_softmax=lambda h, ids, table: np.where(                      # hidden after the softmax
+        np.isneginf(_scores(h, ids, table)), h.dtype.type(-np.inf), ops.softmax(_all_shown(h, ids, table))
+    ),
 )
 
 

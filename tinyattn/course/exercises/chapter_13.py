@@ -93,44 +93,29 @@ COUNTS = plain_spec(
     _counts, "counts")  # fmt: skip
 
 
-def _once(sequences: Any, n_items: int) -> Any:
-    counts = np.zeros((n_items + 1, n_items + 1))
-    counts[sequences[:, :-2], sequences[:, 1:-1]] += 1
-    return counts
-
-
-def _subtracted_once(sequences: Any, n_items: int) -> Any:
-    counts = _counted(sequences[:, :-1], sequences[:, 1:], n_items)
-    counts[sequences[:, -2], sequences[:, -1]] -= 1
-    return counts
-
-
-def _rows_joined(sequences: Any, n_items: int) -> Any:
-    row = sequences[:, :-1].ravel()
-    return _counted(row[:-1], row[1:], n_items)
-
-
-def _shares(sequences: Any, n_items: int) -> Any:
-    counts = _counts(sequences, n_items)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-
-
 WRONG_COUNTS = dict(
     test_item_counted=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:], n_items),
     one_item_too_few=lambda sequences, n_items: _counted(sequences[:, :-3], sequences[:, 1:-2], n_items),
     first_item_left_out=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, 2:], n_items),
     turned_round=lambda sequences, n_items: _counted(sequences[:, 1:-1], sequences[:, :-2], n_items),
-    once=_once,
+    once=lambda sequences, n_items: np.minimum(_counts(sequences, n_items), 1),
     only_after_cut=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:-1], n_items),
     only_before_cut=lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 1:], n_items),
-    subtracted_once=_subtracted_once,
+    subtracted_once=lambda sequences, n_items: (
+        _counted(sequences[:, :-1], sequences[:, 1:], n_items)
+        - np.minimum(_counted(sequences[:, -2], sequences[:, -1], n_items), 1)
+    ),
     two_places_later=lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 2:], n_items),
     all_later=lambda sequences, n_items: sum(
         (_counted(sequences[:, : -1 - gap], sequences[:, gap:-1], n_items) for gap in range(1, sequences.shape[1])),
         start=np.zeros((n_items + 1,) * 2),
     ),
-    rows_joined=_rows_joined,
-    shares=_shares,
+    rows_joined=lambda sequences, n_items: _counted(
+        sequences[:, :-1].ravel()[:-1], sequences[:, :-1].ravel()[1:], n_items
+    ),
+    shares=lambda sequences, n_items: (
+        _counts(sequences, n_items) / np.maximum(_counts(sequences, n_items).sum(axis=1, keepdims=True), 1)
+    ),
     padding_cut_off=lambda sequences, n_items: _counts(sequences, n_items)[1:, 1:],
     item_after_itself=lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, :-1], n_items),
     both_orders=lambda sequences, n_items: _counts(sequences, n_items) + _counts(sequences, n_items).T,

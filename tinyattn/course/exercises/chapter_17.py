@@ -105,18 +105,12 @@ def _zeros_first(h: Any) -> Any:
     return np.concatenate([np.zeros_like(h[..., :1, :]), h], axis=-2)
 
 
-def _one_step_back(x: Any, W: Any, U: Any) -> Any:
-    """A memory of one token: each state takes the last input in place of the last state."""
-    s = x @ W
-    return np.tanh(s + _zeros_first(np.tanh(s))[..., :-1, :] @ U)
-
-
 WRONG_RNN = Changes(_rnn_by_steps,
     along_the_batch=lambda x, W, U: np.moveaxis(_rnn(np.moveaxis(x, 0, -2), W, U), -2, 0),
     no_memory=lambda x, W, U: np.tanh(x @ W),
     late=lambda x, W, U: _zeros_first(_rnn(x, W, U))[..., :-1, :],
     from_the_end=lambda x, W, U: np.ascontiguousarray(_rnn(x[..., ::-1, :], W, U)[..., ::-1, :]),
-    one_step_back=_one_step_back,
+    one_step_back=lambda x, W, U: np.tanh(x @ W + _zeros_first(np.tanh(x @ W))[..., :-1, :] @ U),
     from_h_0=lambda x, W, U: _zeros_first(_rnn(x, W, U)),
     last_state=lambda x, W, U: _rnn(x, W, U)[..., -1, :],
     time_first=lambda x, W, U: np.moveaxis(_rnn(x, W, U), -2, 0),
@@ -144,24 +138,12 @@ def _from_the_front(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
     return dx[turn], dW, dU
 
 
-def _last_only(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
-    """Only the upstream gradient at the last state is used."""
-    last = np.zeros_like(dh)
-    last[..., -1, :] = dh[..., -1, :]
-    return _rnn_backward(last, x, W, U, h)
-
-
-def _mean(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
-    dx, dW, dU = _rnn_backward(dh, x, W, U, h)
-    return dx, dW / x.dtype.type(x.shape[-2]), dU / x.dtype.type(x.shape[-2])
-
-
 WRONG_BACKWARD = Changes(_backward_by_steps,
     crossed=_crossed,
     against=lambda dh, x, W, U, h: tuple(-gradient for gradient in _rnn_backward(dh, x, W, U, h)),
     from_the_front=_from_the_front,
-    last_only=_last_only,
-    mean=_mean,
+    last_only=changed(_backward_by_steps, "dh[..., t, :] -> dh[..., t, :] * (t == h.shape[-2] - 1)"),
+    mean=changed(_backward_by_steps, "_summed( -> 1 / x.dtype.type(x.shape[-2]) * _summed("),
 )
 
 
@@ -177,9 +159,9 @@ def scan_by_pairs(a: Any, b: Any) -> Any:
     return h
 
 
-def _quotients(a: Any, b: Any) -> Any:
-    products = np.cumprod(a, axis=-2)
-    return products * np.cumsum(b / products, axis=-2)
+WRONG_SCAN = Changes(scan_by_pairs,
+    quotients=lambda a, b: np.cumprod(a, axis=-2) * np.cumsum(b / np.cumprod(a, axis=-2), axis=-2),
+)
 
 
 def gru_by_steps(x: Any, W: Any, U: Any, b: Any, c: Any) -> Any:
@@ -219,7 +201,7 @@ WRONG_ADDITIVE = Changes(additive_scores,
 
 EXERCISES = PROSE.exercises(
     my_rnn=Function(RNN, tempting=WRONG_RNN),
-    repaired_scan=Function(SCAN, tempting=Changes(scan_by_pairs, quotients=_quotients)),
+    repaired_scan=Function(SCAN, tempting=WRONG_SCAN),
     # multiplications of n products (1, d) @ (d, d), divided by those of one (n, d) @ (d, n)
     recurrent_over_attention=Number(lambda: N * D * D / (N * D * N), tolerance=0.001),
     my_rnn_backward=Function(RNN, part="backward", tempting=WRONG_BACKWARD),

@@ -247,10 +247,13 @@ WRONG_MASK = dict(
 
 
 # my_linear_attention
-def _linear(a: Any, b: Any, v: Any) -> Any:
-    """The two sums up to every token, without an array of all pairs."""
-    S, z = np.cumsum(b[:, :, None] * v[:, None], axis=0), np.cumsum(b, axis=0)
-    return (a[:, None] @ S)[:, 0] / np.sum(a * z, axis=-1, keepdims=True)
+def _recurrence(a: Any, b: Any, v: Any) -> Any:
+    """The recurrence, token by token."""
+    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), np.zeros_like(v)
+    for t in range(len(v)):
+        S, z = S + np.outer(b[t], v[t]), z + b[t]
+        out[t] = a[t] @ S / (a[t] @ z)
+    return out
 
 
 def _again(x: Any) -> Any:
@@ -265,17 +268,8 @@ def _positive(draw: CaseDrawer) -> dict[str, Any]:
 
 
 FEATURES = plain_spec(
-    "features_attention", "out_i is the mean of the values up to i, with weights a_i · b_j", _positive, _linear, "out",
-    atol=lambda case: 100 * rounding(case["v"].dtype, case["v"].size, 4 * largest(case["v"], 1)))  # fmt: skip
-
-
-def _recurrence(a: Any, b: Any, v: Any) -> Any:
-    """The recurrence, token by token."""
-    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), np.zeros_like(v)
-    for t in range(len(v)):
-        S, z = S + np.outer(b[t], v[t]), z + b[t]
-        out[t] = a[t] @ S / (a[t] @ z)
-    return out
+    "features_attention", "out_i is the mean of the values up to i, with weights a_i · b_j", _positive, _recurrence,
+    "out", atol=lambda case: 100 * rounding(case["v"].dtype, case["v"].size, 4 * largest(case["v"], 1)))  # fmt: skip
 
 
 TOKENS_OF_LINEAR = 256         # below Python's recursion limit
@@ -292,11 +286,11 @@ def _keeps_no_square(answer: Any) -> str:
 
 
 WRONG_LINEAR = Changes(_recurrence,
-    queries_and_keys_exchanged=lambda a, b, v: _linear(b, a, v),
-    from_the_end=lambda a, b, v: _linear(a[::-1], b[::-1], v[::-1])[::-1],
+    queries_and_keys_exchanged=lambda a, b, v: _recurrence(b, a, v),
+    from_the_end=lambda a, b, v: _recurrence(a[::-1], b[::-1], v[::-1])[::-1],
     softmax=lambda a, b, v: ops.softmax(a @ b.T, np.tri(len(v), dtype=bool)) @ v,
     softmax_scaled=lambda a, b, v: ops.softmax(a @ b.T / math.sqrt(a.shape[1]), np.tri(len(v), dtype=bool)) @ v,
-    features_again=lambda a, b, v: _linear(_again(a), _again(b), v),
+    features_again=lambda a, b, v: _recurrence(_again(a), _again(b), v),
     mean_of_values=lambda a, b, v: np.cumsum(v, axis=0) / np.arange(1, len(v) + 1)[:, None],
 )
 

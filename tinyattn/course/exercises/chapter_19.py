@@ -9,7 +9,7 @@ from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
 from ..graders import Function, Judge, Number
-from ..plain import Changes, plain_spec
+from ..plain import Changes, changed, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(19)
@@ -81,12 +81,7 @@ def _of_states(draw: CaseDrawer) -> dict[str, Any]:
 STATE_GRADIENTS = plain_spec(
     "state_gradients", "dlam, dq, dk and dv are the gradients", _of_states, _gradients, "dlam", "dq", "dk", "dv",
     atol=lambda case: _atol(case, 4))  # fmt: skip
-
-
-def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
-    """Computes every dq from the last state."""
-    dlam, _, dk, dv = _gradients(dy, lam, q, k, v)
-    return dlam, dy @ _states(lam, k, v)[-1].T, dk, dv
+WRONG_GRADIENTS = Changes(_gradients, at_the_end=changed(_gradients, "S[t + 1] -> S[-1]"))
 
 
 # shifts_change_nothing
@@ -99,12 +94,6 @@ def _naive(k: Any, v: Any, w: Any, u: Any) -> Any:
             y[t] = (a + bonus * v[t]) / (b + bonus)
             a, b = np.exp(-w) * a + np.exp(k[t]) * v[t], np.exp(-w) * b + np.exp(k[t])
     return y
-
-
-def _infinite(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """By definition, with ±∞ in place of NaN: comparisons with NaN are False, but every comparison notices ±∞."""
-    y = _naive(k, v, w, u)
-    return np.where(np.isnan(y), np.copysign(np.inf, k), y)
 
 
 def _library(k: Any, v: Any, w: Any, u: Any) -> Any:
@@ -152,8 +141,9 @@ RIGHT_FORMS = dict(
     no_bonus=lambda k, v, w, u: _library(k, v, w, 0 * u),
 )
 WRONG_FORMS = dict(
-    infinite=_infinite,
-    naive=_naive,                                       # gives NaN, for which `error > bound` is False
+    # ±∞ in place of NaN: comparisons with NaN are False, but every comparison notices ±∞
+    infinite=changed(_naive, "return y -> return np.where(np.isnan(y), np.copysign(np.inf, k), y)"),
+    naive=_naive,
     clipped=lambda k, v, w, u: _naive(np.clip(k, -50, 50), v, w, u),
     nan_to_zero=lambda k, v, w, u: np.nan_to_num(_naive(k, v, w, u)),
     largest_above_zero_taken_off=lambda k, v, w, u: _naive(k - np.maximum(k.max(axis=0), 0), v, w, u),
@@ -166,7 +156,7 @@ WRONG_FORMS = dict(
 
 EXERCISES = PROSE.exercises(
     my_chunk=Function(CHUNK, tempting=Changes(_chunk)),
-    my_state_backward=Function(STATE_GRADIENTS, tempting=Changes(_gradients, at_the_end=_at_the_end)),
+    my_state_backward=Function(STATE_GRADIENTS, tempting=WRONG_GRADIENTS),
     shifts_change_nothing=Judge(shifts_change_nothing, RIGHT_FORMS, WRONG_FORMS),
     held_state=Number(_held, tolerance=0.0035),             # to two decimals
 )

@@ -8,7 +8,7 @@ from ... import ops
 from ...check.cases import CaseDrawer
 from ...check.property import largest, rounding
 from ..graders import Function, Number
-from ..plain import Changes, plain_spec
+from ..plain import Changes, changed, plain_spec
 from ..prose import Prose
 
 PROSE = Prose(20)
@@ -79,12 +79,6 @@ DISTANCE = plain_spec(
     "distance", atol=lambda case: rounding(case["p"].dtype, case["p"].shape[-1], 10))  # fmt: skip
 
 
-def _to_the_mean_place(p: Any, columns: int) -> Any:
-    """The distance from a query to the weighted mean of the patches' places."""
-    dy, dx = _places(p.shape[-1], columns)
-    return np.hypot((p * dy).sum(axis=-1), (p * dx).sum(axis=-1)).mean(axis=-1)
-
-
 def _of_the_largest(p: Any, d: Any) -> Any:
     at = p.argmax(axis=-1)[..., None]
     return np.take_along_axis(np.broadcast_to(d, p.shape), at, axis=-1).mean(axis=(-1, -2))
@@ -99,7 +93,8 @@ WRONG_DISTANCE = Changes(_attention_distance,
     patch_numbers_subtracted=lambda p, columns: (
         (p * abs(np.subtract.outer(*[np.arange(p.shape[-1])] * 2))).sum(axis=-1).mean(axis=-1)
     ),
-    to_the_mean_place=_to_the_mean_place,
+    to_the_mean_place=changed(_attention_distance, "(p * np.hypot(down, right)).sum(axis=-1) -> "
+                              "np.hypot((p * down).sum(axis=-1), (p * right).sum(axis=-1))"),
 )
 
 
@@ -128,12 +123,6 @@ WINDOWS = plain_spec(
     _windows, "mask", atol=0)  # fmt: skip
 
 
-def _without_borders(height: int, width: int, window: int, shift: int) -> Any:
-    """Patches above and left of the shifted grid look at nothing."""
-    y, x = np.divmod(np.arange(height * width), width)
-    return _windows(height, width, window, shift) & ((y >= shift) & (x >= shift))
-
-
 WRONG_WINDOWS = Changes(_windows,
     other_way=lambda height, width, window, shift: _windows(height, width, window, -shift),
     rows_and_columns_swapped=lambda height, width, window, shift: _windows(width, height, window, shift),
@@ -143,7 +132,7 @@ WRONG_WINDOWS = Changes(_windows,
     either=lambda height, width, window, shift: (
         _windows(height, width, window, shift) | _windows(height, width, window, 0)
     ),
-    without_borders=_without_borders,
+    without_borders=changed(_windows, "== column) -> == column) & (y >= 0) & (x >= 0)"),
     zeros_and_infinities=lambda height, width, window, shift: (
         np.where(_windows(height, width, window, shift), 0.0, -np.inf)
     ),
