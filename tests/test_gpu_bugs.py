@@ -40,15 +40,19 @@ def is_noticed(bug, first):
         return any(noticed(looker, tree) for looker in ("surface", "double"))
 
 
-@pytest.mark.slow(seconds=90)
+@pytest.mark.slow(seconds=40)
 def test_nearly_all_are_noticed_and_nothing_is_where_nothing_was_planted(tmp_path):
-    """29 of 30, as a share, by the check of what is called (surface) or by the double."""
+    """By the check of what is called (surface) or by the double; here one bug for each test that noticed any.
+
+    `python benchmarks/gpu_bugs.py` asks about every bug.
+    """
     rows = json.loads(RESULT.read_text())["bugs"]
-    first = {bug: row["double"] for bug, row in zip(BUGS, rows, strict=True)
-             if row["surface"] is None or not in_its_source(bug, tmp_path)}  # fmt: skip
+    unseen = {bug: row["double"] for bug, row in zip(BUGS, rows, strict=True)
+              if row["surface"] is None or not in_its_source(bug, tmp_path)}  # fmt: skip
+    first = {bug: test for test, bug in {test: bug for bug, test in unseen.items()}.items()}
     with planted(None) as tree:
         assert run_tests(tree, "tests/test_surface.py", *sorted(set(filter(None, first.values())))).returncode == 0
     with ThreadPoolExecutor(2) as pool:
         seen = pool.map(is_noticed, first, first.values())
     missed = [bug.name for bug, noticed_there in zip(first, seen, strict=True) if not noticed_there]
-    assert len(missed) <= len(BUGS) / 30, f"nobody noticed {', '.join(missed)}"
+    assert len(missed) <= 1, f"nobody noticed {', '.join(missed)}"

@@ -62,7 +62,7 @@ def test_the_library_has_the_property_at_length(spec, prop):
 @pytest.mark.parametrize(("spec", "style"), WRITTEN)
 def test_no_correct_implementation_is_accused(spec, style):
     op = Subject(VARIANTS[spec].make(style), SPECS[spec])
-    assert accused_by(op, SPECS[spec], seeds=60) is None
+    assert accused_by(op, SPECS[spec], seeds=30) is None
     assert not diagnose(op, SPECS[spec])
 
 

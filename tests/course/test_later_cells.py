@@ -1,4 +1,4 @@
-"""An accepted answer carries on: chapters run to their ends with each style of right answer as theirs.
+"""Solutions pass, and an accepted answer carries on: chapters run to their ends with each style of right answer.
 
 Chapter and style are a test each, so that a run can be cut anywhere and resumed: `-k 09`, or `-k "09 and style-3"`.
 The slow part tries one style a chapter, another one in the next; all, for a quarter of an hour, with EVERY_STYLE=1.
@@ -6,6 +6,7 @@ The slow part tries one style a chapter, another one in the next; all, for a qua
 
 import os
 import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -35,10 +36,10 @@ def of_style(i):
 @pytest.mark.slow(seconds=20)
 @pytest.mark.parametrize(("chapter", "style"), TRIED, ids=[f"{c.path.stem}-style-{i}" for c, i in TRIED])
 def test_every_accepted_answer_carries_on(chapter, style, monkeypatch, tmp_path):
-    """Those of earlier chapters are what `yours` returns. Chapter 12 trains on a small file: some are loops.
+    """Each exercise checks its solution first, then the answer. Those of earlier chapters are what `yours` returns.
 
-    Chapter 10 compares after 3 steps, not 60; chapter 20 trains for one epoch, not six. The text is one that a seed
-    changes; with every style, the second has it.
+    Chapter 12 trains on a small file: some are loops. Chapter 10 compares after 3 steps, not 60; chapter 20 trains for
+    one epoch, not six. The text is one that a seed changes; with every style, the second has it.
     """
     monkeypatch.setattr(function, "EXAMPLES", 2)
     plain, chapter = chapter, replace(chapter, seed=2 if style == 1 or not EVERY else None)
@@ -49,11 +50,14 @@ def test_every_accepted_answer_carries_on(chapter, style, monkeypatch, tmp_path)
     monkeypatch.setattr("builtins.ANSWERS", answers, raising=False)
     monkeypatch.setattr("builtins.accepted", accepted, raising=False)
     earlier = {n for n in answers if hasattr(BY_NAME[n].grader, "reference")} - here
-    text = re.sub(CHECKED, lambda m: f'{m[1]} = ANSWERS["{m[1]}"]; {m[0]}' if m[1] in here else m[0],
+    text = re.sub(CHECKED, lambda m: f'{m[0]}; {m[1]} = ANSWERS["{m[1]}"]; {m[0]}' if m[1] in here else m[0],
                   chapter.solved(), flags=re.M)  # fmt: skip
     text = text.replace("FILE = None", f"FILE = {str(write_tiny(tmp_path / 'mine.txt'))!r}")
     assert text.count(STEPS) == (chapter.path.stem == "10_learning")
     assert text.count(EPOCHS) == (chapter.path.stem == "20_images")
     text = text.replace(STEPS, "enumerate(batches[:3], start=1)").replace(EPOCHS, "epochs=1")
     text = f"accepted().update({{name: ANSWERS[name] for name in {sorted(earlier)}}}); {text}"
-    assert [str(verdict) for verdict in chapter.run(text) if not verdict] == []
+    verdicts = chapter.run(text)
+    checks = Counter(verdict.exercise.name for verdict in verdicts)
+    assert checks == {exercise.name: 1 + (exercise.name in here) for exercise in chapter.exercises}
+    assert [str(verdict) for verdict in verdicts if not verdict] == []

@@ -10,7 +10,7 @@ from tests.data.broken_files import WRITERS, broken, expected, files, held, sequ
 from tinyattn.data import FORMATS
 
 QUICK = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
-LONG = settings(QUICK, max_examples=3000)
+LONG = settings(QUICK, max_examples=1000)
 
 
 def test_every_format_has_a_writer():
@@ -50,7 +50,7 @@ def test_a_broken_file_is_a_table_or_one_line_of_error(tmp_path_factory, file, d
     attack(tmp_path_factory.getbasetemp() / "broken", file, data.draw)
 
 
-@pytest.mark.slow(seconds=25)
+@pytest.mark.slow(seconds=10)
 @LONG
 @given(file=files(), data=st.data())
 def test_many_files_whole_and_broken(tmp_path_factory, file, data):

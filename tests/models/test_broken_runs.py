@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.models.broken_runs import Run, changes
 
 QUICK = settings(deadline=None, max_examples=10, suppress_health_check=list(HealthCheck))
-LONG = settings(QUICK, max_examples=300)
+LONG = settings(QUICK, max_examples=100)
 MOST = 60e6              # bytes: files of some kB, what a command itself needs, JSON that is nested deep
 
 
@@ -35,7 +35,7 @@ def test_a_changed_file_gives_the_same_answer_or_one_line(run, name, data):
     attack(run, name, data)
 
 
-@pytest.mark.slow(seconds=20)
+@pytest.mark.slow(seconds=7)
 @pytest.mark.parametrize("name", Run.FILES)
 @LONG
 @given(data=st.data())
