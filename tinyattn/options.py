@@ -100,6 +100,13 @@ def check_options(owner: Any) -> None:
         object.__setattr__(owner, declared.name, declared.type(value))       # NumPy's numbers become Python's, for JSON
 
 
+class Checked:
+    """A base of dataclasses whose constructor checks their options."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
 def _expected(declared: Declared, value: Any) -> str:
     """What was expected, or "" for a valid value."""
     option, name = declared.option, declared.name

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..options import check_options, option
+from ..options import Checked, option
 from ..random import Stream, generator
 from .texts import Text
 
@@ -28,7 +28,7 @@ PART = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grammar:
+class Grammar(Checked):
     """Independent sentences, each with a unique derivation, that end with ". ".
 
     So the entropy of a sentence is that of its derivation, and the entropy per character is that of a sentence divided
@@ -40,9 +40,6 @@ class Grammar:
 
     name: ClassVar[str] = "grammar"
     title: ClassVar[str] = "a generated grammar"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def generate(self) -> Text:
         rng = generator(self.seed, Stream.TEXT)

@@ -9,10 +9,10 @@ import numpy as np
 from ..backend import module_for
 from ..data import Vocabulary
 from ..files import Arrays, FileError, read_arrays, write_arrays
-from ..options import one_of, options_of
+from ..options import Checked, one_of, options_of
 
 
-class Estimator:
+class Estimator(Checked):
     """Base of all models: a dataclass of options with a `name`, a `fit`, and one line in MODELS.
 
     `arrays` names what a file keeps, and `_restore` reads it back. Users pass the ids of their data; inside, ids are

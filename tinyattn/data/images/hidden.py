@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...backend import Array, transfer
-from ...options import check_options, option
+from ...options import Checked, option
 from ...random import Stream, generator
 from ..slices import cut, rows_of_step, steps_of
 
@@ -15,16 +15,13 @@ NARROW = 0.3             # blocks are between NARROW times and 1 / NARROW times 
 
 
 @dataclass(kw_only=True)
-class Hiding:
+class Hiding(Checked):
     """Which patches of an image are hidden: blocks, so that a hidden patch's neighbours are often hidden, too."""
 
     hidden: float = option(0.4, "share of hidden patches (Bao et al.: .4)", above=0, at_most=1,
                            group="training")  # fmt: skip
     block: int = option(2, "fewest patches of a hidden block (Bao et al.: 16 of 196)", at_least=1, at_most=100_000,
                         group="training")  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def draw(self, rng: np.random.Generator, grid: tuple[int, int]) -> np.ndarray:
         """(rows columns,), True = hidden. Blocks are added until the share is reached (algorithm 1).

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...options import check_options, option
+from ...options import Checked, option
 from ...random import Stream, generator
 from .images import Images
 
@@ -18,7 +18,7 @@ SHAPES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {         # 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shapes:
+class Shapes(Checked):
     """Grey images of one shape each, brighter or darker than its ground; the label is the shape's name."""
 
     images: int = option(16000, "number of images", at_least=3)
@@ -29,9 +29,6 @@ class Shapes:
 
     name = "shapes"
     title = "drawn shapes"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def generate(self) -> Images:
         rng = generator(self.seed, Stream.IMAGES)

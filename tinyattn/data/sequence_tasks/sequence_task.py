@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ...options import check_options, option
+from ...options import Checked, option
 from ...random import Stream, generator
 from ..parts import Parts
 from ..slices import steps_of
@@ -22,7 +22,7 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceTask:
+class SequenceTask(Checked):
     """A question about sequences. A subclass has a `name`, a `title`, `n_tokens`, `chance`, `bits` and `draw`.
 
     Training sequences are drawn anew at every step, so that none can be memorised; an epoch is `sequences` of them, in
@@ -36,9 +36,6 @@ class SequenceTask:
 
     name: ClassVar[str]
     title: ClassVar[str]            # the question, in a few words
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def n_tokens(self) -> int:

@@ -5,13 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...options import check_options, option
+from ...options import Checked, option
 from ...random import Stream, generator
 from ..pairs import Pairs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(Checked):
     """`generate()` draws the pairs. A subclass has a `name`, a `title`, and `pair`."""
 
     pairs: int = option(20000, "number of pairs", at_least=3)
@@ -19,9 +19,6 @@ class Task:
 
     name: ClassVar[str]
     title: ClassVar[str]            # the rule, in a few words
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def pair(self, rng: np.random.Generator) -> tuple[str, str]:
         """Draw a source and its target."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...ops import Mask, attention, relative_values
-from ...options import check_options
+from ...options import Checked
 from ..growing import GrowingRows
 from ..heads import for_each_head, in_groups
 
@@ -33,7 +33,7 @@ class KeysValues(NamedTuple):
         return cls(kept.k.append(k), kept.v.append(v))
 
 
-class Mechanism:
+class Mechanism(Checked):
     """A new mechanism is one file in this folder, a frozen dataclass of its options, and one line in MECHANISMS.
 
     `takes` names its optional inputs, beside q, k and v:
@@ -61,9 +61,6 @@ class Mechanism:
     linear_memory: ClassVar[bool] = True
     sums_to_one: ClassVar[bool] = True
     looks_at_kept: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def init(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
         """Its parameters, for heads of this width."""

@@ -7,11 +7,11 @@ import numpy as np
 from ...backend import Array
 from ...forms import replaceable
 from ...ops import Mask
-from ...options import check_options
+from ...options import Checked
 from ..rows import gather_rows
 
 
-class Mixer:
+class Mixer(Checked):
     """A new mixer is one file in this folder, a frozen dataclass of its options, and one line in MIXERS.
 
     `takes_memory`: may keys and values come from other tokens than queries? `takes_dropout`: does it apply dropout at
@@ -30,9 +30,6 @@ class Mixer:
     needs_lengths: bool = False
     keeps_tokens: ClassVar[bool] = False
     takes_heads: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def extends(self) -> bool:

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...backend import Array
-from ...options import check_options
+from ...options import Checked
 
 
-class Position:
+class Position(Checked):
     """A new scheme is one file in this folder, a frozen dataclass of its options, and one line in POSITIONS.
 
     It may act in two places, with parameters for each. `slots` (B, n) are the tokens' places, 0 to maxlen - 1.
@@ -34,9 +34,6 @@ class Position:
         cls.at_tokens = cls.add is not Position.add
         cls.at_heads = cls.enter is not Position.enter
         cls.extends = not cls.at_heads or cls.turn is not Position.turn or cls.terms is not Position.terms
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def both_ways(self) -> "Position":
         """The scheme for tokens that look at later ones as well; by default the same."""

@@ -9,13 +9,13 @@ import numpy as np
 from ...backend import Array, get_xp, is_numpy
 from ...ops import Mask, softmax, softmax_backward
 from ...ops.shapes import unbroadcast
-from ...options import check_options, option
+from ...options import Checked, option
 from ..dense import glorot
 
 NOISE = 0.1                # a new map is the identity plus this times glorot's numbers
 
 
-class Refinement:
+class Refinement(Checked):
     """A new refinement is one file in this folder, a frozen dataclass of its options, and one line in REFINEMENTS.
 
     It is a subclass of `Rows` or of `Maps`, below, which have `forward` and `backward`: it names its `maps`, and its
@@ -29,9 +29,6 @@ class Refinement:
     name: ClassVar[str]
     identity: ClassVar[bool] = False
     reads_all: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def refuse(self, causal: bool) -> None:
         """Raise ValueError if the refinement makes no sense under a mask that is, or is not, causal."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...data import Interactions, Split
 from ...files import Arrays
-from ...options import check_options, option
+from ...options import option
 from ..parameters import checked
 from ..recommender import Recommender
 from .co_occurrence import co_occurrence
@@ -31,9 +31,6 @@ class EASE(Recommender):
     name = "ease"
 
     l2: float = option(500.0, "λ: weights between items shrink as it grows; more data need a larger one", above=0)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def check_data(self, data: Interactions) -> None:
         """Raise ValueError for a catalogue whose dense matrices are larger than this machine's memory."""

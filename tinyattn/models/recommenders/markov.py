@@ -9,7 +9,7 @@ import numpy as np
 from ...data import Interactions, Split, distinct
 from ...data.distinct import ranges
 from ...evaluation import SharedScores
-from ...options import check_options, option
+from ...options import option
 from ..parameters import checked, checked_cuts
 from ..recommender import Recommender
 
@@ -47,9 +47,6 @@ class Markov(Recommender):
     name = "markov"
 
     order: int = option(1, "last items that are looked at", at_least=1, at_most=100_000)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def _learn(self, train: Interactions, split: Split | None) -> None:
         size, flat = train.n_items + 1, train.flat.astype(np.int64)

@@ -20,7 +20,7 @@ from ...evaluation import rating_errors
 from ...files import Arrays
 from ...layers.rows import table_gradient
 from ...ops import embedding, embedding_backward
-from ...options import check_options, option, with_default
+from ...options import Checked, check_options, option, with_default
 from ...training import Settings
 from ..parameters import checked, checked_cuts
 from ..recommender import Recommender, cosines
@@ -54,15 +54,12 @@ class TimeSVDppCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class TimeSVDppNetwork(TimeSVDppOptions):
+class TimeSVDppNetwork(TimeSVDppOptions, Checked):
     """The pure network. `mean` is μ."""
 
     n_items: int
     n_users: int
     mean: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: 0, but for q. An unknown user then adds nothing."""

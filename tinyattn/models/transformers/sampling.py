@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...options import check_options, option
+from ...options import Checked, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
+class Sampling(Checked):
     """p ∝ exp(scores / temperature) over tokens that top_k and top_p keep. Raises ValueError for invalid options."""
 
     temperature: float = option(1.0, "scores are divided by it: near 0 only the likeliest is drawn", above=0)
@@ -16,9 +16,6 @@ class Sampling:
     top_p: float = option(
         1.0, "only the likeliest that together have this probability (Holtzman et al. 2020)", above=0, at_most=1
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Shapes: scores (V,) -> (V,), float64. Of equally likely tokens the first counts as likelier.
