@@ -231,8 +231,7 @@ class Arrays(Mapping[str, np.ndarray]):
             if info.file_size > self._times * self._path.stat().st_size:
                 raise ValueError("it would unpack to more than its file could hold")
             file.seek(0)
-            array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
-            return array
+            return np.lib.format.read_array(file, allow_pickle=False)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)

@@ -184,8 +184,7 @@ class MPIRanks(Ranks):
             )
 
     def gather(self, value: Any) -> list[Any]:
-        gathered: list[Any] = self._comm.allgather(value)
-        return gathered
+        return self._comm.allgather(value)
 
     def sum(self, array: np.ndarray) -> None:
         self._comm.Allreduce(self._mpi.IN_PLACE, array, self._mpi.SUM)

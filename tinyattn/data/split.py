@@ -87,8 +87,7 @@ class Split:
         users, items = self.relevant
         had = np.setdiff1d(distinct(data.owner * size + data.flat), users * size + items, assume_unique=True)
         dropped = np.bincount(had // size, minlength=data.n_users) * (self.repeats == "drop")
-        candidates: np.ndarray = (data.n_items - dropped)[self.evaluated]
-        return candidates
+        return (data.n_items - dropped)[self.evaluated]
 
     @property
     def repeated(self) -> int:

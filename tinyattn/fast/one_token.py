@@ -143,8 +143,7 @@ def _with_one_token(
 
     def extend(ids: Array, past: Past | None) -> tuple[Array, Past]:
         if past is None or ids.shape != (1, 1):
-            result: tuple[Array, Past] = network.extend(p, ids, past)
-            return result
+            return network.extend(p, ids, past)
         h, kept = one.extend(read(ids[0, 0], past.length), past)
         return answer(h)[None, None], kept
 

@@ -34,6 +34,5 @@ def add_dropped(x: Array | None, branch: Array, rate: float, rng: Any) -> tuple[
 def dropped_backward(dy: Array, keep: Any, rate: float) -> Array:
     """The gradient of `branch`; that of x is dy. Shapes: dy (...) -> dbranch (...)."""
     if hasattr(keep, "drop"):                           # of the faster form
-        dbranch: Array = keep.drop(dy)
-        return dbranch
+        return keep.drop(dy)
     return dropout_backward(dy, keep, rate)

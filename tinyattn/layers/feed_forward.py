@@ -37,13 +37,11 @@ class Activation(NamedTuple):
     options: tuple[Any, ...] = ()
 
     def forward(self, u: Array) -> Array:
-        y: Array = globals()[self.op](u, *self.options)
-        return y
+        return globals()[self.op](u, *self.options)
 
     def backward(self, dh: Array, u: Array) -> Array:
         """The gradient of u, from that of the forward's result."""
-        du: Array = globals()[f"{self.op}_backward"](dh, u, *self.options)
-        return du
+        return globals()[f"{self.op}_backward"](dh, u, *self.options)
 
 
 ACTIVATIONS = {
@@ -87,8 +85,7 @@ def feed_forward(
 def feed_forward_backward(p: Any, dy: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
     """-> dx (..., dim), grads shaped like p."""
     if hasattr(cache, "backward"):                           # of the faster form
-        found: tuple[Array, dict[str, Any]] = cache.backward(p, dy)
-        return found
+        return cache.backward(p, dy)
     f_backward = ACTIVATIONS[cache.activation].backward
     dh, outer = dense_backward(p["outer"], dy, cache.outer)  # y = h W2 + b2
     du = f_backward(dropout_backward(dh, cache.keep, cache.rate), cache.u)

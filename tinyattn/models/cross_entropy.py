@@ -7,7 +7,7 @@ from ..backend import Array, get_xp
 from ..forms import replaceable
 from ..ops import cross_entropy, cross_entropy_backward, smoothed_cross_entropy, smoothed_cross_entropy_backward
 from ..ops.shapes import rows
-from ..options import check_options, option
+from ..options import Checked, option
 
 
 @dataclass(kw_only=True)
@@ -33,8 +33,7 @@ def smoothed_loss(logits: Array, targets: Array, weights: Array, label_smoothing
 def smoothed_loss_backward(dloss: float, saved: Any) -> Array:
     """-> dlogits (..., V)."""
     backward, inputs = saved
-    dlogits: Array = backward(dloss, *inputs)
-    return dlogits
+    return backward(dloss, *inputs)
 
 
 @replaceable
@@ -50,18 +49,14 @@ def table_loss_backward(
 ) -> tuple[Array, Array]:
     """logits = h Eᵀ is a linear map: -> dh = dlogits E and dE = dlogitsᵀ h, which is written into `into`, if given."""
     if hasattr(saved, "backward"):                       # of the faster form
-        gradients: tuple[Array, Array] = saved.backward(dloss, h, E, into)
-        return gradients
+        return saved.backward(dloss, h, E, into)
     dlogits = smoothed_loss_backward(dloss, saved)                       # (N, V)
     return (dlogits @ E).reshape(h.shape), get_xp(h).matmul(dlogits.T, rows(h), out=into)
 
 
 @dataclass(kw_only=True)
-class ClassNetwork(Smoothed):
+class ClassNetwork(Smoothed, Checked):
     """Base of networks that score classes. A subclass has `scores_and_targets` and `backward`."""
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def scores_and_targets(self, p: Any, batch: Any, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         """Scores (..., V), the targets and their weights (...), in the scores' dtype, and the cache of `forward`."""

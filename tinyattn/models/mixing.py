@@ -22,8 +22,7 @@ class OneBlock:
 
     @property
     def scheme(self) -> Position:
-        scheme: Position = self._parts[1]
-        return scheme
+        return self._parts[1]
 
 
 def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mixer:

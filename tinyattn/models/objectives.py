@@ -76,8 +76,7 @@ def bce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
 def bce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """z = h · e gives dh = dz e and de = dz h; the gradients of h by target and negative are added."""
     if hasattr(saved, "backward"):                                       # of the faster form
-        gradients: tuple[Array, ScoredRows] = saved.backward(dloss, h, E, batch)
-        return gradients
+        return saved.backward(dloss, h, E, batch)
     ids, e, *inputs = saved
     dz = bce_with_logits_backward(2 * dloss, *inputs)[..., None]          # (2, B, L, 1)
     dh = dz[0] * e[0]

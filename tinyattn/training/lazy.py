@@ -104,8 +104,7 @@ class LazyAdam:
         known = len(self._log_kept) - 1
         beyond = np.maximum(step - known, 0) - np.maximum(since - known, 0)
         logs = self._log_kept[min(step, known)] - self._log_kept[np.minimum(since, known)]
-        kept: np.ndarray = np.exp(logs + beyond * self._log_decay[-1])
-        return kept
+        return np.exp(logs + beyond * self._log_decay[-1])
 
     def update(self, ids: np.ndarray, gradient: np.ndarray, step: int) -> None:
         """A step of Adam on the rows of distinct `ids`, which are up to date to `step - 1`; gradient (u, d)."""

@@ -81,8 +81,7 @@ class TokenizerFile(Tokenizer):
         return np.array(ids)
 
     def text(self, numbers: Any) -> str:
-        text: str = self._reader.decode(np.asarray(numbers).tolist())
-        return text
+        return self._reader.decode(np.asarray(numbers).tolist())
 
     def arrays(self) -> dict[str, np.ndarray]:
         return super().arrays() | {FILE: np.frombuffer(self._content.encode(), dtype=np.uint8)}
@@ -103,8 +102,7 @@ def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
     reader.decoder = package.decoders.ByteLevel()
     if reader.token_to_id(END_OF_TEXT) is not None:
         reader.add_special_tokens([END_OF_TEXT])
-    content: str = reader.to_str()
-    return content
+    return reader.to_str()
 
 
 @contextmanager

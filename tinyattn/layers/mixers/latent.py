@@ -52,8 +52,7 @@ class LatentCache(NamedTuple):
     @property
     def weights(self) -> Array:
         """(B, h, n, m), before dropout."""
-        weights: Array = self.attended.weights
-        return weights
+        return self.attended.weights
 
 
 @dataclass(frozen=True)

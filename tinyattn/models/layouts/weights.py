@@ -131,8 +131,7 @@ def read_whole(path: Path) -> dict[str, np.ndarray]:
         refuse_format(stored, name)
         if stored.format == "BF16":
             _package("ml_dtypes")
-    arrays: dict[str, np.ndarray] = import_module("safetensors.numpy").load_file(path)
-    return arrays
+    return import_module("safetensors.numpy").load_file(path)
 
 
 def opened(path: Path) -> Any:

@@ -236,8 +236,7 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
         return {"tokens": learned_tokens(train, self.merges, others)}
 
     def numbered(self, data: Text, known: dict[str, Any]) -> np.ndarray:
-        numbers: np.ndarray = known["tokens"].encode(data.text)
-        return numbers
+        return known["tokens"].encode(data.text)
 
     def sampler(self, numbered: np.ndarray) -> TextSampler:
         return TextSampler(numbered, self.context, self.batch_size, self.seed)
