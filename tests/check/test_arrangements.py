@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import accused_by
 from tinyattn import ops
 from tinyattn.check import adapters, check_in_process, gradcheck
-from tinyattn.check.conventions.denominator import Denominator
+from tinyattn.check.conventions.denominator import with_eps
 from tinyattn.check.conventions.gru import gru_before, gru_before_backward
 from tinyattn.check.runner import look_at
 from tinyattn.check.specs import SPECS
@@ -229,8 +229,7 @@ SHARE = "z is the share of the new state, not of the old one"
 OTHERS = "ε is spread over the V - 1 other classes, not over all V"
 EPS_FIRST, DECAY_ALONE = "eps is added to √v before the correction", "the decay is not multiplied by the learning rate"
 HALF, SINGLE = "pairs are features i and i + d/2, not neighbours", "it computes in float32, whatever comes in"
-FIFTH = Denominator(1e-5)
-DENOMINATOR = SimpleNamespace(linear_attention=FIFTH.forward, linear_attention_backward=FIFTH.backward)
+DENOMINATOR = with_eps(SPECS["linear_attention"], 1e-5).ours()
 def of_two(sign=1, unsqueeze=False):
     """As in transformers: queries (B, h, n, d) and keys at once, tables (B, n, d)."""
 
@@ -343,7 +342,8 @@ def test_a_bug_beside_a_convention_fails(kind, implementation):
 
 def test_the_backward_of_linear_attention_with_a_number_in_its_denominator_is_its_derivative():
     rng = np.random.default_rng(0)
-    assert gradcheck(FIFTH.forward, FIFTH.backward, *rng.standard_normal((3, 2, 4, 3)))
+    both = DENOMINATOR.linear_attention, DENOMINATOR.linear_attention_backward
+    assert gradcheck(*both, *rng.standard_normal((3, 2, 4, 3)))
 
 
 def test_the_backward_of_the_gru_with_the_reset_gate_before_the_product_is_its_derivative():

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+Function = Callable[..., Any]
 CONSTANTS = ("targets", "weights")  # float arrays that losses take, and that have no gradient
 SURPLUS = "(surplus)"
 
 
-def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
+def bind(forward: Function, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """All arguments of a call by name, including defaults and those that a `**name` takes."""
     signature = signature_of(forward)
     bound = signature.bind(*args, **kwargs)
@@ -29,7 +30,7 @@ def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, An
     return arguments
 
 
-def call(f: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+def call(f: Function, arguments: dict[str, Any]) -> Any:
     """Call f with arguments by name; positional-only ones by position.
 
     Defaults are not passed, since ufuncs refuse some of theirs.
@@ -41,7 +42,7 @@ def call(f: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     return f(*(arguments[name] for name in first), **by_name)
 
 
-def signature_of(f: Callable[..., Any]) -> inspect.Signature:
+def signature_of(f: Function) -> inspect.Signature:
     try:
         return inspect.signature(f)
     except ValueError:
@@ -49,11 +50,11 @@ def signature_of(f: Callable[..., Any]) -> inspect.Signature:
         raise TypeError(f"{name_of(f)} does not say what its arguments are called, expected {expected}") from None
 
 
-def name_of(f: Callable[..., Any]) -> str:
+def name_of(f: Function) -> str:
     return str(getattr(f, "__name__", "") or type(f).__name__)
 
 
-def unnamed(f: Callable[..., Any]) -> list[str]:
+def unnamed(f: Function) -> list[str]:
     """The names of `*xs` parameters, whose arguments have no names."""
     return _of_kind(signature_of(f), Parameter.VAR_POSITIONAL)
 
@@ -63,11 +64,7 @@ def _of_kind(signature: inspect.Signature, *kinds: Any) -> list[str]:
 
 
 def backward_arguments(
-    forward: Callable[..., Any],
-    backward: Callable[..., Any],
-    inputs: dict[str, Any],
-    returned: Any,
-    rng: np.random.Generator,
+    forward: Function, backward: Function, inputs: dict[str, Any], returned: Any, rng: np.random.Generator
 ) -> tuple[dict[str, Any], list[Any]]:
     """The arguments of `backward` after a forward that has `returned`. -> arguments by name, and the cotangents.
 
@@ -80,7 +77,7 @@ def backward_arguments(
     return dict(zip(upstream, cotangents, strict=True)) | others, cotangents
 
 
-def real_output(forward: Callable[..., Any], out: Any) -> Any:
+def real_output(forward: Function, out: Any) -> Any:
     """`out`. Raises TypeError unless it is a real number or an array of real numbers."""
     dtype = getattr(out, "dtype", None)
     if not isinstance(out, Real) if dtype is None else dtype.kind not in "biuf":
@@ -90,7 +87,7 @@ def real_output(forward: Callable[..., Any], out: Any) -> Any:
 
 
 def asked_of(
-    backward: Callable[..., Any], inputs: dict[str, Any], returned: Any, results: Sequence[str] = ("",)
+    backward: Function, inputs: dict[str, Any], returned: Any, results: Sequence[str] = ("",)
 ) -> tuple[list[str], dict[str, Any], tuple[Any, ...]]:
     """Bind a backward's parameters. -> names of upstream gradients, all other arguments, the forward's outputs.
 
@@ -139,7 +136,7 @@ def upstream_names(parameters: list[str], inputs: Collection[str], results: Sequ
     return upstream
 
 
-def named_results(forward: Callable[..., Any]) -> tuple[str, ...]:
+def named_results(forward: Function) -> tuple[str, ...]:
     """The names of the results in a function's last return statement; "" for one without a name."""
     return _results_of(getattr(inspect.unwrap(forward), "__code__", None))
 

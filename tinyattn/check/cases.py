@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .property import LEADS
+from .property import LEADS, Case, Leads
 
 DTYPES = (np.float64, np.float32)
 MASKS = ("random", "left", "window")  # forms of large masks
+Choose = Callable[[Sequence[Any]], Any]
 
 
 class CaseDrawer:
@@ -23,15 +24,8 @@ class CaseDrawer:
     form of the masks, one of MASKS; "none" leaves out all optional arguments.
     """
 
-    def __init__(
-        self,
-        choose: Callable[[Sequence[Any]], Any],
-        leads: tuple[tuple[int, ...], ...] = LEADS,
-        wide: bool = False,
-        long: str = "",
-    ):
-        self.choose = choose
-        self.wide, self.long = wide, long
+    def __init__(self, choose: Choose, leads: Leads = LEADS, wide: bool = False, long: str = ""):
+        self.choose, self.wide, self.long = choose, wide, long
         self.lengths: list[int] = []  # of token axes
         self.lead: tuple[int, ...] = choose(leads)
         self.dtype = choose(DTYPES)
@@ -39,9 +33,7 @@ class CaseDrawer:
         self.rng = np.random.default_rng(choose(range(2**16)))
 
     @classmethod
-    def seeded(
-        cls, seed: int | tuple[int, ...], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
-    ) -> "CaseDrawer":
+    def seeded(cls, seed: int | tuple[int, ...], leads: Leads = LEADS, wide: bool = False) -> "CaseDrawer":
         """The same case for the same seed, or seeds, on every machine."""
         rng = np.random.default_rng([*seed, 7] if isinstance(seed, tuple) else [seed, 7])
         return cls(lambda options: options[int(rng.integers(len(options)))], leads, wide)
@@ -96,7 +88,10 @@ class CaseDrawer:
         return weights
 
 
-def long_cases(case: Callable[[CaseDrawer], dict[str, Any]], count: int = 4) -> Iterator[dict[str, Any]]:
+Draw = Callable[[CaseDrawer], Case]
+
+
+def long_cases(case: Draw, count: int = 4) -> Iterator[Case]:
     """At most `count` cases of about 300 tokens, the same at every call; none where a case has no tokens."""
     for seed, form in enumerate(("none", "left", "window", "random")[:count]):
         rng = np.random.default_rng([seed, 11])
@@ -113,14 +108,7 @@ def long_cases(case: Callable[[CaseDrawer], dict[str, Any]], count: int = 4) -> 
 
 
 @lru_cache(maxsize=32)
-def seeded_cases(
-    case: Callable[[CaseDrawer], dict[str, Any]],
-    count: int,
-    seed: int,
-    leads: tuple[tuple[int, ...], ...],
-    wide: bool,
-    batch: int = 0,
-) -> tuple[dict[str, Any], ...]:
+def seeded_cases(case: Draw, count: int, seed: int, leads: Leads, wide: bool, batch: int = 0) -> tuple[Case, ...]:
     """`count` cases, which all properties share: copy them before a call. Batch 0 begins with the simplest case."""
     drawers = [CaseDrawer.seeded((seed, i), leads, wide) for i in range(batch * count, (batch + 1) * count)]
     if batch == 0:
@@ -128,7 +116,7 @@ def seeded_cases(
     return tuple(map(case, drawers))
 
 
-def plainness(case: dict[str, Any]) -> Any:
+def plainness(case: Case) -> Any:
     """A key that sorts cases: float64, few axes of length 1, few axes, sizes up to 4, and many arguments come first."""
     arrays = [x for x in case.values() if isinstance(x, np.ndarray)]
     sizes, axes = [size for x in arrays for size in x.shape], max((x.ndim for x in arrays), default=0)
@@ -136,7 +124,7 @@ def plainness(case: dict[str, Any]) -> Any:
     return single, narrow, axes, max(sizes, default=0) > 4, -len(arrays)
 
 
-def copied(case: dict[str, Any]) -> dict[str, Any]:
+def copied(case: Case) -> Case:
     """The case with copies of its arrays, also of those in a named tuple, such as Adam's moments."""
     return {name: of_arrays(np.ndarray.copy, x) for name, x in case.items()}
 
@@ -158,14 +146,12 @@ def of_arrays(f: Callable[[np.ndarray], np.ndarray], x: Any) -> Any:
     return x
 
 
-def strategy(
-    case: Callable[[CaseDrawer], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
-) -> Any:
+def strategy(case: Draw, leads: Leads, wide: bool) -> Any:
     """A hypothesis strategy that draws cases."""
     from hypothesis import strategies as st
 
     @st.composite
-    def cases(draw: Any) -> dict[str, Any]:
+    def cases(draw: Any) -> Case:
         return case(CaseDrawer(lambda options: options[draw(_place_in(len(options)))], leads, wide))
 
     return cases()

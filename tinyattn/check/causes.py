@@ -19,14 +19,13 @@ from .conventions.padding import paddings
 from .diagnosis import Diagnosis, diagnose
 from .forms import gaining
 from .isolation import alarm
-from .property import Violation
+from .property import Case, Violation
 from .specs import properties_of
 from .subject import CannotRunError, MissingError, Subject, TooLongError
 from .switch import FixedArgument
 from .trial import Trial, trial_of
 from .zoo import Bug
 
-Case = dict[str, Any]
 EPS_IN_USE = (1e-6, 1e-5, 1e-8, 1e-12)  # of norms in public code
 HEADS = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)"
 

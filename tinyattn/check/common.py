@@ -21,10 +21,10 @@ from .subject import MissingError, NotOfferedError, Subject
 STEP = 1e-6  # of central differences in float64, relative to the argument
 FAR = 128.0  # times a case's numbers: some functions clip only what is large
 
-FORWARD, ORACLE, BACKWARD = list[Property](), list[Property](), list[Property]()
+FORWARD, BACKWARD = list[Property](), list[Property]()
 # In these lists `holds` takes the subject, the spec and the case. Statements contain {f}, the function's name, and
 # {says}, its equation. `common_properties` makes them properties of one spec.
-_forward, _oracle, _backward = (stating("", into) for into in (FORWARD, ORACLE, BACKWARD))
+_forward, _backward = stating("", FORWARD), stating("", BACKWARD)
 _shapes = partial(_forward, "exact", stage="shapes")
 _contract = partial(_shapes, gravity="contract")
 _extreme = partial(_forward, "rounding", stage="extremes")
@@ -35,8 +35,7 @@ _LARGE: dict[str, Any] = {"leads": ((),), "wide": True}
 
 def common_properties(spec: Spec) -> list[Property]:
     """The common properties of one spec's function."""
-    every = FORWARD + ORACLE + BACKWARD * bool(spec.wrt)
-    return [_for(spec, prop) for prop in every]
+    return [_for(spec, prop) for prop in FORWARD + BACKWARD * bool(spec.wrt)]
 
 
 def _for(spec: Spec, prop: Property) -> Property:
@@ -121,7 +120,7 @@ def batch_of_nothing(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
         _shaped(op, spec, case)
 
 
-@_oracle(
+@_forward(
     "rounding",
     "{f} computes what plain loops compute: {says}",
     "oracle",

@@ -23,6 +23,7 @@ from .zoo import ZOO, Bug
 DRAWN = 24  # number of random cases in a battery, besides the spec's special cases
 ENOUGH, SLACK = 0.5, 0.25  # shares of the wrong cases: at least ENOUGH must agree, at most SLACK may contradict
 Observation = dict[str, Any]
+Seen = dict[int, Observation]  # by case
 
 
 def case_of(op: Subject, i: int) -> dict[str, Any]:
@@ -152,6 +153,14 @@ def zoo_run(bugs: Iterable[str], like: Subject, i: int) -> Observation:
     return _ZOO_OBSERVATIONS[key]
 
 
+def seen_by(op: Subject) -> tuple[Seen, Seen]:
+    """-> the observations of `op` on each case that it takes, and the right ones."""
+    name = op.spec.name
+    cases = [i for i in range(len(battery(name))) if op.offers(case_of(op, i))]
+    seen = {i: observe(op, i) for i in cases}
+    return seen, {i: zoo_run((), op, i) if name in ZOO else ours_run(op, i) for i in cases}
+
+
 def fails_so(shown: Trial, other: Subject, numbers: bool) -> bool:
     """Whether another implementation fails the shown property on the shown case; if `numbers`, with the same value."""
     mine = shown.failure().violation
@@ -188,7 +197,7 @@ def _same_value(a: Any, b: Any) -> bool:
     return same_numbers(x, y) if all(finite) else not any(finite)  # equivalent formulas overflow at different entries
 
 
-def largest_error(seen: dict[int, Observation], truth: dict[int, Observation]) -> float:
+def largest_error(seen: Seen, truth: Seen) -> float:
     pairs = ((x, y) for i in seen for _, x, y in zip_named(seen[i], truth[i]))
     errors = (np.abs(x.astype(float) - y.astype(float)) for x, y in pairs if x.shape == y.shape)
     return max((float(np.max(error)) for error in errors if error.size), default=0.0)
@@ -196,17 +205,26 @@ def largest_error(seen: dict[int, Observation], truth: dict[int, Observation]) -
 
 @dataclass(frozen=True)
 class Match:
-    """An implementation's observations, and the cases on which one aspect of them is wrong."""
+    """An implementation's observations, and the right ones, compared in one aspect."""
 
     op: Subject
-    seen: dict[int, Observation]
-    truth: dict[int, Observation]
-    wrong: list[int]
+    seen: Seen
+    truth: Seen
     aspect: int
+
+    @functools.cached_property
+    def wrong(self) -> list[int]:
+        """The cases on which the implementation is wrong."""
+        return [i for i, x in self.seen.items() if compare(x, self.truth[i], self.truth[i], self.aspect) != AGREE]
 
     def verdict(self, bugs: Iterable[str], i: int, aspect: int) -> str:
         """`compare` the implementation with the zoo's version with these bugs, on case i."""
         return compare(self.seen[i], zoo_run(bugs, self.op, i), self.truth[i], aspect)
+
+    def varies(self) -> bool:
+        """Whether equal calls differ, on one of the first wrong cases."""
+        again = ((observe(self.op, i), self.seen[i]) for i in self.wrong[:3] for _ in range(4))
+        return any(compare(now, before, before, self.aspect) != AGREE for now, before in again)
 
     def explained(self, *bugs: str, enough: float = ENOUGH) -> int:
         """The number of wrong cases on which these bugs give the same result as the implementation, or 0.
@@ -274,8 +292,7 @@ class Match:
         ours: list[Any] = [form for form in other_forms(self.op) if form.ours and not any(map(form.has, right))]
         ours.append(DeadRows(""))
         plain = {i: s for i, s in self.seen.items() if not any(form.has(cases[i]) for form in ours)}
-        wrong = [i for i in self.wrong if i in plain]
-        return replace(self, seen=plain, wrong=wrong) if wrong else self
+        return replace(self, seen=plain) if any(i in plain for i in self.wrong) else self
 
     def where(self) -> str:
         """Sentences on which results are wrong, and on what the wrong cases have in common."""

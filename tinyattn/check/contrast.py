@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-Case = dict[str, Any]
+from .property import Case
+
 LEAST = 3  # the least number of right cases, and of wrong ones, for a condition
 SIZES = (*range(1, 18), 32, 33, 64, 65, 128, 129, 256, 257, 512, 513)  # around the usual sizes of tiles
 SHARE = 0.6  # the least share of wrong cases among those that do not meet a condition

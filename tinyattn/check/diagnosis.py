@@ -23,22 +23,7 @@ from pathlib import Path
 
 from .by_rule import changes_alike
 from .cases import copied
-from .comparing import (
-    AGREE,
-    ASPECTS,
-    NUMBERS,
-    Match,
-    Observation,
-    battery,
-    case_of,
-    compare,
-    fails_so,
-    largest_error,
-    observe,
-    ours_run,
-    zoo_run,
-    zoo_subject,
-)  # fmt: skip
+from .comparing import AGREE, ASPECTS, NUMBERS, Match, Seen, fails_so, largest_error, seen_by, zoo_run, zoo_subject
 from .isolation import TooLongError, alarm
 from .specs import Spec, properties_of
 from .subject import Subject
@@ -106,19 +91,15 @@ def _diagnosed(op: Subject, failed: Iterable[str], limit: float, shown: Trial | 
     if spec.name not in ZOO and spec.oracle is None and spec.of_loops is None:
         return Diagnosis()  # nothing to compare with: implementations differ in their parameters
     until = time.monotonic() + limit
-    cases = [i for i in range(len(battery(spec.name))) if op.offers(case_of(op, i))]
-    seen = {i: observe(op, i) for i in cases}
+    seen, truth = seen_by(op)
     if all(s.get("forward", "overflow") != "overflow" for s in seen.values()):
         return Diagnosis()  # it returned no numbers on any case
-    truth = {i: zoo_run((), op, i) if spec.name in ZOO else ours_run(op, i) for i in cases}
     by_numbers = Diagnosis()
     for aspect in range(ASPECTS):
-        wrong = [i for i in cases if compare(seen[i], truth[i], truth[i], aspect) != AGREE]
-        if wrong:
-            again = ((observe(op, i), seen[i]) for i in wrong[:3] for _ in range(4))
-            if aspect in NUMBERS and any(compare(now, before, before, aspect) != AGREE for now, before in again):
-                break  # equal calls differ: numbers that vary could match a bug's by accident
-            match = Match(op, seen, truth, wrong, aspect)
+        match = Match(op, seen, truth, aspect)
+        if match.wrong:
+            if aspect in NUMBERS and match.varies():
+                break  # numbers that vary could match a bug's by accident
             if spec.name in ZOO:
                 by_numbers = _confirmed(shown, op, _matching(match, until))
             match = match.of_plain_forms()
@@ -164,9 +145,7 @@ def _matching(match: Match, until: float) -> Diagnosis:
     return Diagnosis()
 
 
-def _by_failures(
-    op: Subject, failed: set[str], seen: dict[int, Observation], truth: dict[int, Observation]
-) -> Diagnosis:
+def _by_failures(op: Subject, failed: set[str], seen: Seen, truth: Seen) -> Diagnosis:
     """The noisy bugs that fail the same properties, LAYOUTS aside, and have errors of about the same size."""
     spec = op.spec
     if not failed or spec.name not in ZOO:

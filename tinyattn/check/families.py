@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from .common import by_loops, tolerance
-from .property import close, demand, largest, same_bits
+from .property import Case, close, demand, largest, same_bits
 from .subject import Subject
-
-Case = dict[str, Any]
 
 
 def elementwise(states: Any) -> None:

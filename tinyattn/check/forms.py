@@ -67,7 +67,8 @@ def _refused(op: Subject, form: Form, tried: list[tuple[dict[str, Any], str]]) -
     """Whether calls of this form raise, and none is right; for a form with `rewrite`, whether some raise without it."""
     outcomes = [outcome for case, outcome in tried if form.has(case)]
     if form.rewrite is None:
-        return _refuses(outcomes)
+        count = sum(map(_raised, outcomes))
+        return count > 1 and 2 * count >= len(outcomes) and "right" not in outcomes
     raising = [case for case, outcome in tried if form.has(case) and _raised(outcome)]
     op.forms.append(form)
     try:
@@ -152,11 +153,6 @@ def _outcome(op: Subject, case: dict[str, Any]) -> str:
 
 def _raised(outcome: str) -> bool:
     return outcome not in ("right", "wrong")
-
-
-def _refuses(outcomes: list[str]) -> bool:
-    count = sum(map(_raised, outcomes))
-    return count > 1 and 2 * count >= len(outcomes) and "right" not in outcomes
 
 
 def _cases(op: Subject) -> list[dict[str, Any]]:

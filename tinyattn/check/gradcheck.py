@@ -20,27 +20,14 @@ from typing import Any
 import numpy as np
 
 from ..tree import add_to, leaves, tree_map
-from .binding import (
-    SURPLUS,
-    as_tuple,
-    backward_arguments,
-    bind,
-    call,
-    cotangent,
-    differentiable,
-    is_float_array,
-    is_list_of_numbers,
-    name_gradients,
-    name_of,
-    real_output,
-    unnamed,
-)
+from . import binding
+from .binding import Function, call, is_float_array, name_of
 from .differences import SMALLEST, WRITTEN, Differences, Entry, GradReport
 
 
 def gradcheck(
-    forward: Callable[..., Any],
-    backward: Callable[..., Any],
+    forward: Function,
+    backward: Function,
     *args: Any,
     seed: int = 0,
     step: float = 1e-6,
@@ -64,8 +51,8 @@ def gradcheck(
     ValueError for a step or tolerance outside of 1e-12 to 1 and for a `wrt` that names no float64 array.
     """
     _refuse_settings(step, tolerance)
-    inputs = {name: _copied(x) for name, x in bind(forward, *args, **kwargs).items()}  # entries are moved in place
-    for name in unnamed(forward):
+    inputs = _copied(binding.bind(forward, *args, **kwargs))  # entries are moved in place
+    for name in binding.unnamed(forward):
         if inputs.pop(name):
             raise TypeError(f"gradcheck: {name_of(forward)} takes *{name}, expected arguments that have names")
     wrt = (wrt,) if isinstance(wrt, str) else wrt
@@ -77,16 +64,16 @@ def gradcheck(
         copies = _copied(inputs)
         return _copied(watch.call("forward", lambda: call(forward, copies), copies))
 
-    arguments, upstream = backward_arguments(forward, backward, inputs, run(), rng)
+    arguments, upstream = binding.backward_arguments(forward, backward, inputs, run(), rng)
     copies = _copied(arguments)
     returned = _copied(watch.call("backward", lambda: call(backward, copies), copies))
-    if is_list_of_numbers(returned) and any(x.shape for x in arrays.values()):
+    if binding.is_list_of_numbers(returned) and any(x.shape for x in arrays.values()):
         returned = (returned,)  # one gradient as a list: it is reported as no array
-    gradients = name_gradients(inputs, returned, wrt)
-    surplus = gradients.pop(SURPLUS, 0)
+    gradients = binding.name_gradients(inputs, returned, wrt)
+    surplus = gradients.pop(binding.SURPLUS, 0)
 
     def terms() -> list[Any]:
-        return [c * out for c, out in zip(upstream, as_tuple(run()), strict=False)]
+        return [c * out for c, out in zip(upstream, binding.as_tuple(run()), strict=False)]
 
     size = float(sum(np.sum(np.abs(term)) for term in terms()))
     differences = Differences(lambda: float(sum(map(np.sum, terms()))), rng, step, tolerance, size)
@@ -104,7 +91,7 @@ def _arrays_to_check(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> dic
     for name, x in floats.items():
         if x.dtype != np.float64:
             raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
-    names = differentiable(inputs, wrt)
+    names = binding.differentiable(inputs, wrt)
     if wrt is None and not names:
         raise TypeError("gradcheck: no float64 array is among the arguments, expected one to differentiate by")
     if not names or len(set(names)) < len(names) or not set(names) <= set(floats):
@@ -191,8 +178,8 @@ class _Watch:
 
 
 def gradcheck_layer(
-    forward: Callable[..., Any],
-    backward: Callable[..., Any],
+    forward: Function,
+    backward: Function,
     p: Any,
     *inputs: np.ndarray,
     key: int | None = None,
@@ -220,11 +207,11 @@ def gradcheck_layer(
         rng = {} if key is None else {"rng": np.random.default_rng(key)}
         xs = [copies[name] for name in names]
         y, cache = watch.call("forward", lambda: forward(copies["p"], *xs, **copies["options"], **rng), copies)
-        return _copied(real_output(forward, y)), cache, copies
+        return _copied(binding.real_output(forward, y)), cache, copies
 
     y, cache, copies = run()
     rng = np.random.default_rng(seed)
-    dy = cotangent(rng, y)
+    dy = binding.cotangent(rng, y)
     size = float(np.sum(np.abs(dy * y)))
     copies["dy"] = _copied(dy)  # dy is watched, too; the cache refers to the forward's copies
     returned = _copied(watch.call("backward", lambda: backward(copies["p"], copies["dy"], cache), copies))
@@ -266,7 +253,7 @@ def gradcheck_model(
         value, cache = watch.call("loss", lambda: model.loss(copies["p"], copies["batch"], rng), copies)
         if np.shape(value):
             raise TypeError(f"gradcheck: loss returned an array {np.shape(value)}, expected a number")
-        return float(real_output(model.loss, value)), cache, copies
+        return float(binding.real_output(model.loss, value)), cache, copies
 
     value, cache, copies = run()
     gradients = tree_map(np.zeros_like, point["p"])
@@ -284,19 +271,15 @@ def _refuse_float32(name: str, arrays: Iterable[Any]) -> None:
 
 
 def _float32_gradients(
-    forward: Callable[..., Any],
-    backward: Callable[..., Any],
-    inputs: dict[str, Any],
-    upstream: list[Any],
-    wrt: tuple[str, ...] | None,
+    forward: Function, backward: Function, inputs: dict[str, Any], upstream: list[Any], wrt: tuple[str, ...] | None
 ) -> dict[str, Any]:
     """The gradients of float32 copies with the same cotangents; empty if the functions refuse float32."""
     narrowed = {n: x.astype(np.float32) if is_float_array(x) else _copied(x) for n, x in inputs.items()}
     try:
         outputs = _copied(call(forward, _copied(narrowed)))
-        arguments, drawn = backward_arguments(forward, backward, narrowed, outputs, np.random.default_rng(0))
+        arguments, drawn = binding.backward_arguments(forward, backward, narrowed, outputs, np.random.default_rng(0))
         names = list(arguments)[: len(drawn)]
         arguments |= {n: u.astype(np.float32) if np.shape(u) else u for n, u in zip(names, upstream, strict=True)}
-        return _copied(name_gradients(narrowed, call(backward, arguments), wrt))
+        return _copied(binding.name_gradients(narrowed, call(backward, arguments), wrt))
     except (TypeError, ValueError):
         return {}

@@ -162,8 +162,9 @@ class _Rules:
                 yield made(f"`{other}` stands in place of `{name}` in `{text}`", [taken], 2)
         result = self.values.get("return")
         if isinstance(statement, ast.Return) and isinstance(result, np.ndarray) and statement.value is not None:
-            for name, x in self.values.items():
-                if isinstance(x, np.ndarray) and x.shape == result.shape and name in self._arguments():
+            for name in (argument.arg for argument in self.tree.args.args):
+                x = self.values.get(name)
+                if isinstance(x, np.ndarray) and x.shape == result.shape:
                     added = ast.Return(ast.BinOp(ast.Name(name, ast.Load()), ast.Add(), statement.value))
                     yield made(f"`{name}` is added to the result", [added], 2)
         if isinstance(statement, ast.For) and isinstance(statement.target, ast.Name):
@@ -229,9 +230,6 @@ class _Rules:
             return []
         alike = (n for n, y in self.values.items() if n not in (text, "return") and _fits(y, x))
         return [n for n in alike if not np.array_equal(np.asarray(self.values[n]), np.asarray(x))]
-
-    def _arguments(self) -> set[str]:
-        return {a.arg for a in self.tree.args.args}
 
     def _mutant(self, statement: Any, says: str, rank: int, slot: Any, new: Any, asks: str = "") -> Mutant:
         """The mutant; its sentence begins with what the line computes, if the line has a comment that says so."""

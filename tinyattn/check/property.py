@@ -32,7 +32,10 @@ GRAVITY = {
     "contract": "right numbers, but not as agreed: dtype, memory order, inputs changed, empty batches",
 }
 
-LEADS = ((), (1,), (2,), (2, 3))  # leading axes of a case: batch, heads, ...
+Case = dict[str, Any]  # the arguments of a call, by name
+Holds = Callable[..., None]
+Leads = tuple[tuple[int, ...], ...]
+LEADS: Leads = ((), (1,), (2,), (2, 3))  # leading axes of a case: batch, heads, ...
 EMPTY_BATCHES = ((0,), (2, 0))
 
 FEW_ULP = 16  # units in the last place by which two ways of computing the same number may differ
@@ -67,9 +70,9 @@ class Property:
     stage: str
     exactness: str
     statement: str
-    holds: Callable[..., None] = field(repr=False)
+    holds: Holds = field(repr=False)
     hint: str = ""
-    leads: tuple[tuple[int, ...], ...] = LEADS
+    leads: Leads = LEADS
     once: bool = False  # tried once, on input that it makes itself
     wide: bool = False  # tried on sizes of 20 to 70, in few cases, and on 300 tokens
     gravity: str = "numbers"
@@ -84,9 +87,7 @@ class Property:
         return 1 if self.once else min(examples, 6) if self.wide else examples
 
 
-def stating(
-    spec: str, into: list[Property], prefix: str = ""
-) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
+def stating(spec: str, into: list[Property], prefix: str = "") -> Callable[..., Callable[[Holds], Holds]]:
     """A decorator that registers functions as properties of `spec` in the list `into`, by their names without `prefix`.
 
     states = stating("softmax", PROPERTIES)
@@ -97,8 +98,8 @@ def stating(
 
     def states(
         exactness: str, statement: str, stage: str = "properties", hint: str = "", name: str = "", **fields: Any
-    ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        def register(holds: Callable[..., None]) -> Callable[..., None]:
+    ) -> Callable[[Holds], Holds]:
+        def register(holds: Holds) -> Holds:
             title = name or holds.__name__.removeprefix(prefix)
             into.append(Property(spec, title, stage, exactness, statement, holds, hint, **fields))
             return holds

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-Case = dict[str, Any]
+from .property import Case
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,11 @@ from .subject import CannotRunError, MissingError, NotOfferedError, Subject, Too
 
 BATCHES = 4  # at most BATCHES · `examples` cases are drawn, if an implementation does not take all of them
 PRINTED = np.get_printoptions()
+OF_RESULTS = {  # hints of shape_and_dtype, by the sort of a violation
+    "shape": "Print .shape after each line: which one drops, adds or exchanges an axis?",
+    "count": "Return the result alone.",
+    "type": "Return arrays, the result first: an adapter of a few lines takes them out of a dict or an object.",
+}
 NOT_OF_NOTHING = "not for an empty batch"  # the message of a property that fails for empty batches alone begins so
 
 
@@ -306,13 +311,7 @@ class Trial:
             return Finding(*common, "holds", self.tries, message=says, note=self.note)
         failure = self.failure()
         violation = failure.violation
-        hint = prop.hint
-        if prop.name == "shape_and_dtype" and violation.sort == "shape":
-            hint = "Print .shape after each line: which one drops, adds or exchanges an axis?"
-        if prop.name == "shape_and_dtype" and violation.sort == "count":
-            hint = "Return the result alone."
-        if prop.name == "shape_and_dtype" and violation.sort == "type":
-            hint = "Return arrays, the result first: an adapter of a few lines takes them out of a dict or an object."
+        hint = OF_RESULTS.get(violation.sort, prop.hint) if prop.name == "shape_and_dtype" else prop.hint
         if violation.__cause__ is not None:
             hint = "What does that line do with this input?"
         if violation is self.too_long:

@@ -14,7 +14,7 @@ import numpy as np
 from ..binding import is_float_array
 from ..cases import CaseDrawer, copied
 from ..common import by_loops, widened
-from ..property import LEADS, Violation, largest, rounding
+from ..property import LEADS, Leads, Violation, largest, rounding
 from ..spec import Spec
 from ..subject import CannotRunError, MissingError, Subject
 from ..switch import Case, Switch
@@ -62,9 +62,7 @@ def other_spec(spec: Spec, forward: Callable[..., Any], backward: Callable[..., 
     return replace(spec, oracle=forward, ours=lambda: ours, **changes)
 
 
-def cases_of(
-    op: Subject, count: int, wanted: Callable[[Case], bool] = bool, leads: tuple[tuple[int, ...], ...] = LEADS
-) -> list[Case]:
+def cases_of(op: Subject, count: int, wanted: Callable[[Case], bool] = bool, leads: Leads = LEADS) -> list[Case]:
     """The first `count` of 400 random cases that `op` takes and that are `wanted`."""
     drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed, leads))) for seed in range(400))
     return list(itertools.islice((case for case in drawn if wanted(case) and op.offers(case)), count))

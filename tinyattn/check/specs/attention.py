@@ -77,6 +77,12 @@ def doubled(case: dict[str, Any]) -> dict[str, Any]:
     return twice
 
 
+def looking_back(case: dict[str, Any]) -> dict[str, Any]:
+    """The case with as many keys as queries, a causal mask and no bias."""
+    case = onto_itself(case)
+    return case | {"mask": np.tri(case["q"].shape[-2], dtype=bool), "bias": None}
+
+
 def _with_last(x: np.ndarray, value: float) -> np.ndarray:
     return np.concatenate([x[..., :-1, :], np.full_like(x[..., -1:, :], value)], axis=-2)
 
@@ -200,7 +206,7 @@ states.law("key_gradients_cancel", "rounding",
             np.sum(dk := op.gradients(c, waves(c.q, *c.q.shape[:-1], c.v.shape[-1]))["k"], axis=-2),
             np.zeros_like(dk[..., 0, :]), 10 * _tolerance(c), "the sum of dk over keys ",
         ), "gradients", of=_plain, hint="Logits of a row compete: each row of ds sums to 0. Does yours?")
-causal(states, "k", "v", of=lambda case: _causal(case), hint="Change the last token: which outputs moved?")
+causal(states, "k", "v", of=lambda case: looking_back(_plain(case)), hint="Change the last token: which outputs moved?")
 states.law("single_key", "rounding", "a single key takes all the weight: the output is its value",
         lambda op, c: (op(**c), np.repeat(c.v, c.q.shape[-2], axis=-2), rounding(c.v.dtype, 1, largest(c.v))),
         of=lambda c: _plain(c) | {"k": c.k[..., :1, :], "v": c.v[..., :1, :], "mask": None, "bias": None},
@@ -243,11 +249,6 @@ def far_below(op: Subject, **case: Any) -> None:
     k[..., ~mask, :] = 0
     out = op(**_arguments(q=q, k=k, v=case["v"], mask=mask[None]))
     close(out, np.broadcast_to(case["v"][..., mask, :], out.shape), _tolerance(case), "out")
-
-
-def _causal(case: dict[str, Any]) -> dict[str, Any]:
-    case = onto_itself(_plain(case))
-    return case | {"mask": np.tri(case["q"].shape[-2], dtype=bool), "bias": None}
 
 
 def _allowed(case: dict[str, Any]) -> np.ndarray:

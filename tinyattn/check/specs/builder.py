@@ -10,7 +10,7 @@ from ... import ops
 from .. import adapters, oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
-from ..property import Property, close, demand, same_bits, stating
+from ..property import Holds, Property, close, demand, same_bits, stating
 from ..spec import Spec
 from ..subject import Subject
 
@@ -53,7 +53,7 @@ class SpecBuilder:
         self.properties: list[Property] = []
         self.states = stating(name, self.properties, f"{name}_")
 
-    def __call__(self, *statement: Any, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def __call__(self, *statement: Any, **options: Any) -> Callable[[Holds], Holds]:
         return self.states(*statement, **options)
 
     def law(

@@ -39,11 +39,13 @@ def cross_entropy_special_cases() -> list[dict[str, Any]]:
             for logits, first, w in several]  # fmt: skip
 
 
-cross_entropy.law("uniform", "rounding", "with all logits equal the loss is ln V",
-        lambda op, c: (
-            op(**c(logits=np.full_like(c.logits, 3.0))), math.log(c.logits.shape[-1]),
-            rounding(c.logits.dtype, c.logits.size, 10.0), "the loss",
-        ),
+def _uniform(op: Subject, c: Call) -> Any:
+    """The sides of a law: the loss of equal logits, and ln V."""
+    limit = rounding(c.logits.dtype, c.logits.size, 10.0)
+    return op(**c(logits=np.full_like(c.logits, 3.0))), math.log(c.logits.shape[-1]), limit, "the loss"
+
+
+cross_entropy.law("uniform", "rounding", "with all logits equal the loss is ln V", _uniform,
         hint="How large is the loss of pure guessing?")
 cross_entropy.law("shift", "rounding", "adding a constant to a row of logits changes nothing",
         lambda op, c: (op(**c(logits=c.logits + 4)), op(**c), tolerance_of(c.logits), "the loss"),
@@ -149,11 +151,7 @@ smoothed_cross_entropy.law("no_smoothing", "rounding", "without smoothing it is 
             op(**c(smoothing=0.0)), oracles.cross_entropy(**c.without("smoothing")), tolerance_of(c.logits), "the loss",
         ),
         hint="At ε = 0 the target has probability 1.")
-smoothed_cross_entropy.law("uniform", "rounding", "with all logits equal the loss is ln V, whatever ε is",
-        lambda op, c: (
-            op(**c(logits=np.full_like(c.logits, 3.0))), math.log(c.logits.shape[-1]),
-            rounding(c.logits.dtype, c.logits.size, 10.0), "the loss",
-        ),
+smoothed_cross_entropy.law("uniform", "rounding", "with all logits equal the loss is ln V, whatever ε is", _uniform,
         hint="The probabilities of q sum to 1.")
 smoothed_cross_entropy.law("all_smoothing", "rounding", "with ε = 1 the target does not matter",
         lambda op, c: (

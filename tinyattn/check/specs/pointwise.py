@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..common import tolerance
-from ..families import blind_queries, causal, linear_in, onto_itself
+from ..families import blind_queries, causal, linear_in
 from ..property import close, largest
 from . import attention
 from .builder import Call, SpecBuilder, Subject
@@ -54,14 +54,7 @@ states.law("no_scores", "rounding", "with scores of 0 every output is 0",
 states.law("duplicated_keys", "rounding", "duplicating all keys and values changes nothing",
         lambda op, c: (op(**attention.doubled(c)), op(**c)), times=2, hint="Sum and number of keys double.")
 linear_in(states, "v", name="linear_in_values", hint="The weights must not depend on v.")
-causal(states, "k", "v", of=lambda case: _causal(case), hint="Change the last token: which outputs moved?")
-
-
-def _causal(case: dict[str, Any]) -> dict[str, Any]:
-    case = onto_itself(case)
-    return case | {"mask": np.tri(case["q"].shape[-2], dtype=bool), "bias": None}
-
-
+causal(states, "k", "v", of=attention.looking_back, hint="Change the last token: which outputs moved?")
 states.law("hidden_content", "exact", "a hidden key and its value move no output",
         lambda op, c: (op(**c(k=_with_first(c.k, 100), v=_with_first(c.v, -1000))), op(**c)),
         of=_first_hidden, bits=True, hint="Is each hidden weight exactly 0?", gravity="leak")
