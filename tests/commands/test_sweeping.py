@@ -325,7 +325,7 @@ def test_the_best_row_is_the_first_and_of_losses_the_least(metric, first):
 
 
 def test_the_validation_part_sorts_and_the_test_part_stands_beside_it():
-    runs = {name: Collected({"name": name, "seed": seed}, {("full", "ndcg@10"): test}, valid=("ndcg@10", valid))
+    runs = {name: Collected({"name": name, "seed": seed}, {("validation", "ndcg@10"): valid, ("full", "ndcg@10"): test})
             for name, seed, test, valid in (("a", 0, 0.9, 0.1), ("b", 0, 0.2, 0.3), ("b", 1, 0.1, 0.5))}  # fmt: skip
     table = collect._table(list(runs.values()))
     assert "| validation NDCG@10 | full NDCG@10 |" in table[0]

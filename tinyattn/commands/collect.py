@@ -20,6 +20,7 @@ from .sweep import config_of, runs_of
 
 OURS = " have finished, "         # every page of a sweep contains it
 SEED = "seed"                    # runs that differ only in this option share a row
+VALIDATION = "validation"        # the part on which models are chosen
 
 
 class Collected(NamedTuple):
@@ -28,7 +29,6 @@ class Collected(NamedTuple):
     options: dict[str, Any]
     metrics: dict[tuple[str, str], float]
     why: str = ""
-    valid: tuple[str, float] | None = None           # the metric on the validation part, and its value
 
 
 def add(command: Any, arguments: list[str]) -> None:
@@ -64,7 +64,8 @@ def _draw(runs: list[Collected], path: Path) -> bool:
     from ..show import save, sweep_dots
 
     with drawing(path.name):
-        save(sweep_dots(_groups(runs), _columns(runs)[0]), path)
+        tested = next(column for column in _columns(runs) if column[0] != VALIDATION)
+        save(sweep_dots(_groups(runs), tested), path)
         return True
     return False
 
@@ -81,10 +82,8 @@ def _run(
             each = [_measured(run, config_of(point), bool(count), first) for run in runs]
         except (FileError, ValueError) as error:             # the table is made without this run
             return Collected(options, {}, str(error))
-        by_part = {key: statistics.mean(metrics[key] for metrics, _ in each) for key in each[0][0]}
-        valid = [valid for _, valid in each if valid is not None]
-        mean = (valid[0][0], statistics.mean(value for _, value in valid)) if len(valid) == len(runs) else None
-        return Collected(options, by_part, valid=mean)
+        shared = [key for key in each[0] if all(key in metrics for metrics in each)]
+        return Collected(options, {key: statistics.mean(metrics[key] for metrics in each) for key in shared})
     try:
         with open_regular(log) as file:                      # reading a pipe would never end
             lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
@@ -96,20 +95,26 @@ def _run(
 
 def _measured(
     run: RunFolder, config: dict[str, Any], is_fold: bool, first: dict[str, tuple[str, Path]]
-) -> tuple[dict[tuple[str, str], float], tuple[str, float] | None]:
-    """The metrics of a run on the test part and on the validation part. Raises FileError for another run."""
+) -> dict[tuple[str, str], float]:
+    """The metric of a run on the validation part, where it has one, then those on the test part.
+
+    Raises FileError for another run.
+    """
     split = run.evaluation()["split"]
     run.refuse_other(config | {"evaluation": config["evaluation"] | ({"split": split} if is_fold else {})})
     source, fingerprint = run.data()
     was, other = first.setdefault(source + split, (fingerprint, run.path))       # the fingerprint depends on the split
     if was != fingerprint:
         raise FileError(f"{run.path} was trained on other data than {other}")
-    metrics = run.metrics()["model"]
-    return {(part, metric): v for part, row in metrics.items() for metric, v in row.items()}, run.validation()
+    valid, metrics = run.validation(), run.metrics()["model"]
+    chosen_by = {} if valid is None else {(VALIDATION, valid[0]): valid[1]}
+    return chosen_by | {(part, metric): v for part, row in metrics.items() for metric, v in row.items()}
 
 
 def _columns(runs: list[Collected]) -> list[tuple[str, str]]:
-    return list(dict.fromkeys(column for run in runs for column in run.metrics))
+    """The metric on the validation part, if all runs have the same one; then those on the test part."""
+    columns = dict.fromkeys(column for run in runs for column in run.metrics)
+    return [c for c in columns if c[0] != VALIDATION or all(c in run.metrics for run in runs)]
 
 
 def _groups(runs: list[Collected]) -> dict[str, list[Collected]]:
@@ -127,40 +132,19 @@ def _table(runs: list[Collected]) -> list[str]:
     Runs of older versions, and models without validation, are sorted by the first metric of the test part.
     """
     columns, groups = _columns(runs), _groups(runs)
-    chosen_by = _chosen_by(runs)
-    validated = [] if chosen_by is None else [f"validation {chosen_by.upper()}"]
-    lines = heading(["runs", *validated, *(f"{part} {metric.upper()}" for part, metric in columns)])
-    is_loss = columns[0][1] in ("loss", "nats", "rmse", "mae")
-    by_validation = {shared: [run.valid[1] for run in group if run.valid] for shared, group in groups.items()}
-    if chosen_by is None:
-        order = sorted(groups, key=lambda x: _mean(groups[x], columns[0]), reverse=not is_loss)
-    else:
-        order = sorted(groups, key=lambda x: statistics.mean(by_validation[x]), reverse=True)
-    for shared in order:
-        cells = [] if chosen_by is None else [cell(by_validation[shared])]
-        cells += [cell([run.metrics[c] for run in groups[shared] if c in run.metrics]) for c in columns]
+    values = {shared: [[run.metrics[c] for run in group if c in run.metrics] for c in columns]
+              for shared, group in groups.items()}  # fmt: skip
+    lines = heading(["runs", *(f"{part} {metric.upper()}" for part, metric in columns)])
+    is_loss = columns[0][0] != VALIDATION and columns[0][1] in ("loss", "nats", "rmse", "mae")
+    for shared in sorted(groups, key=lambda x: statistics.mean(values[x][0] or [0.0]), reverse=not is_loss):
         shown = shared.replace("|", r"\|")                     # a path may contain |, which would end the cell
-        lines.append(f"| {shown} | {len(groups[shared])} | {' | '.join(cells)} |")
+        lines.append(f"| {shown} | {len(groups[shared])} | {' | '.join(map(cell, values[shared]))} |")
     return lines
-
-
-def _chosen_by(runs: list[Collected]) -> str | None:
-    """The metric on the validation part, if all runs have the same one."""
-    names = {run.valid and run.valid[0] for run in runs}
-    return names.pop() if len(names) == 1 else None
-
-
-def _mean(runs: list[Collected], column: tuple[str, str]) -> float:
-    return statistics.mean([run.metrics[column] for run in runs if column in run.metrics] or [0.0])
 
 
 def _csv(runs: dict[str, Collected]) -> list[list[Any]]:
     """A heading, and a row for each run: its name, the options that vary, its metrics."""
-    columns = _columns(list(runs.values()))
-    options = next(iter(runs.values())).options
-    chosen_by = _chosen_by(list(runs.values()))
-    validated = [] if chosen_by is None else [f"validation {chosen_by}"]
-    rows = [[name, *run.options.values(), *([run.valid[1]] if chosen_by and run.valid else []),
-             *(run.metrics.get(column, "") for column in columns)]
+    columns, options = _columns(list(runs.values())), next(iter(runs.values())).options
+    rows = [[name, *run.options.values(), *(run.metrics.get(column, "") for column in columns)]
             for name, run in runs.items()]  # fmt: skip
-    return [["run", *options, *validated, *(f"{part} {metric}" for part, metric in columns)], *rows]
+    return [["run", *options, *(f"{part} {metric}" for part, metric in columns)], *rows]

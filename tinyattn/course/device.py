@@ -9,6 +9,7 @@ The library's own tests use a stricter double, tests/strict.py.
 """
 
 from collections import Counter
+from functools import partialmethod
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +50,10 @@ class There:
         device.counts.update(waits=1, transfers=1)
         return self._host.copy()
 
+    def _number(self, kind: type) -> Any:
+        device.counts["waits"] += 1
+        return kind(self._host)
+
     def __len__(self) -> int:
         return len(self._host)
 
@@ -64,21 +69,15 @@ class There:
 
 
 def _operator(name: str) -> Any:
-    if name in ("__bool__", "__float__", "__int__"):
-        kind = {"__bool__": bool, "__float__": float, "__int__": int}[name]
-
-        def wait(self: There) -> Any:
-            device.counts["waits"] += 1
-            return kind(self._host)
-
-        return wait
     return lambda self, *others: _Function(name, getattr(self._host, name))(*others)
 
 
 _TWO = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
-_ONE = ("neg", "invert", "abs", "lt", "le", "gt", "ge", "eq", "ne", "bool", "float", "int")
+_ONE = ("neg", "invert", "abs", "lt", "le", "gt", "ge", "eq", "ne")
 for _name in (*(f"{side}{op}" for op in _TWO for side in ("", "r", "i")), *_ONE):
     setattr(There, f"__{_name}__", _operator(f"__{_name}__"))
+for _name, _kind in (("bool", bool), ("float", float), ("int", int)):
+    setattr(There, f"__{_name}__", partialmethod(There._number, _kind))
 
 
 def _host(x: Any) -> Any:

@@ -21,7 +21,6 @@ import numpy as np
 
 MOST = 2**28  # bytes of a message
 _DTYPE = re.compile(r"[<>|=][biufc]\d+")
-_KINDS = {int(kind): kind for kind in inspect._ParameterKind}
 
 
 class WireError(Exception):
@@ -90,9 +89,8 @@ class Peer:
         head, body = (int.from_bytes(self._read(8), "little") for _ in range(2))
         if head + body > MOST:
             raise WireError(f"a message of {head + body:,} bytes; the most is {MOST:,}")
-        text, rest = self._read(head), memoryview(self._read(body))
+        text, arrays = self._read(head), self._read(body)
         try:
-            arrays = _cut(rest)
             message = self._unpacked(json.loads(text), arrays)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, MemoryError) as error:
             raise WireError(f"no message: {type(error).__name__}") from None
@@ -161,7 +159,8 @@ class Peer:
             self.local[number] = f
         return self._sent[id(f)]
 
-    def _unpacked(self, x: Any, arrays: Callable[[int], memoryview]) -> Any:
+    def _unpacked(self, x: Any, arrays: bytearray) -> Any:
+        """The value of JSON. The bytes of its arrays are taken from the front of `arrays`."""
         if not isinstance(x, list):
             return x
         match x:
@@ -178,7 +177,11 @@ class Peer:
                 if not _DTYPE.fullmatch(name) or not all(type(n) is int and n >= 0 for n in shape):
                     raise WireError("an array of an unknown kind")
                 dtype = np.dtype(name)
-                content = arrays(math.prod(shape) * dtype.itemsize)
+                size = math.prod(shape) * dtype.itemsize
+                if size > len(arrays):
+                    raise WireError("an array that is longer than its message")
+                content = arrays[:size]
+                del arrays[:size]
                 array = np.frombuffer(content, dtype).reshape(shape, order=order).copy("K")
                 return array[()] if kind == "scalar" else array
             case ["array of objects"]:
@@ -190,20 +193,6 @@ class Peer:
             case ["object", str(module), str(name)]:
                 return type(name[:60] if name.isidentifier() else "object", (), {"__module__": module[:60]})()
         raise WireError("a value of an unknown kind")
-
-
-def _cut(content: memoryview) -> Callable[[int], memoryview]:
-    """A function that returns the next `size` bytes at each call."""
-    at = 0
-
-    def cut(size: int) -> memoryview:
-        nonlocal at
-        if size > len(content) - at:
-            raise WireError("an array that is longer than its message")
-        at += size
-        return content[at - size : at]
-
-    return cut
 
 
 def _parameters(f: Callable[..., Any]) -> list[list[Any]] | None:
@@ -220,12 +209,9 @@ def _plain(p: inspect.Parameter) -> Iterator[Any]:
 
 
 def _signature(parameters: Any) -> inspect.Signature:
-    return inspect.Signature(
-        [
-            inspect.Parameter(str(name), _KINDS[kind], default=default[0] if default else inspect.Parameter.empty)
-            for name, kind, default in parameters
-        ]
-    )
+    kind, empty = inspect._ParameterKind, inspect.Parameter.empty
+    made = [inspect.Parameter(str(name), kind(n), default=d[0] if d else empty) for name, n, d in parameters]
+    return inspect.Signature(made)
 
 
 def _error(name: str, message: str) -> Exception:

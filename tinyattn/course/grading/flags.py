@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from ..chapters import Chapter, chapters
+from ..chapters import chapters
 from ..exercise import Exercise
 from ..exercises import NUMBER_OF
 from .submission import Slice, Source, from_text
@@ -104,16 +104,15 @@ def _unusual(answer: Slice) -> Iterator[str]:
 
 
 @functools.cache
-def _solved(number: int) -> tuple[Chapter, Source]:
+def _solved(number: int) -> Source:
     chapter = chapters([number])[0]
-    return chapter, from_text(chapter.path.name, [chapter.solved()])
+    return from_text(chapter.path.name, [chapter.solved()])
 
 
 @functools.cache
 def solution(name: str) -> Slice | None:
     """The chapter's solution of an exercise."""
-    number = NUMBER_OF[name]
-    return _solved(number)[1].answer(name)
+    return _solved(NUMBER_OF[name]).answer(name)
 
 
 @functools.cache
