@@ -28,13 +28,16 @@ class FactorCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class FactorNetwork(SequenceOptions, NextItemNetwork):
-    """score(i) = <x, q_i>. A subclass has `init`, `read` and `read_backward`."""
+    """score(i) = <x, q_i> + b_i = <[x; 1], [q_i; b_i]>: an item's bias is the last number of its row.
 
-    scored = "output"
+    Without `biased`, score(i) = <x, q_i>. A subclass has `init`, `read` and `read_backward`.
+    """
+
+    scored, biased = "output", True
 
     def init_output(self, rng: np.random.Generator, dim: int) -> np.ndarray:
-        """The table of the q_i."""
-        return self.init_items(rng, dim)
+        """The table of the [q_i; b_i], biases 0."""
+        return np.pad(self.init_items(rng, dim), ((0, 0), (0, int(self.biased))))
 
     def read(self, p: Any, batch: Batch) -> Array:
         """x (B, L, D)."""
@@ -45,42 +48,22 @@ class FactorNetwork(SequenceOptions, NextItemNetwork):
         raise NotImplementedError
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, FactorCache]:
-        """h (B, L, D): x after dropout; and the cache."""
+        """h (B, L, D), or (B, L, D + 1): x after dropout, and a 1 for the bias; and the cache."""
         x = self.read(p, batch)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
-        return dropout(x, keep, self.dropout), FactorCache(batch, keep)
+        return self._with_one(dropout(x, keep, self.dropout)), FactorCache(batch, keep)
+
+    def _with_one(self, x: Array) -> Array:
+        return with_ones(x) if self.biased else x
 
     def backward(self, p: Any, dh: Array, cache: FactorCache) -> tuple[Array | None, dict[str, Any]]:
         """The mirror of `forward`: -> the gradient of p["items"] as read, or None, and the other grads."""
-        return self.read_backward(p, dropout_backward(dh, cache.keep, self.dropout), cache.batch)
+        dx = dh[..., :-1] if self.biased else dh                     # the 1 is a constant
+        return self.read_backward(p, dropout_backward(dx, cache.keep, self.dropout), cache.batch)
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): x at the last position of each history."""
-        return gather_rows(self.read(p, batch), last_position(batch))[:, 0]
-
-
-@dataclass(kw_only=True)
-class BiasedFactorNetwork(FactorNetwork):
-    """score(i) = <x, q_i> + b_i = <[x; 1], [q_i; b_i]>: an item's bias is the last number of its row."""
-
-    biased = True
-
-    def init_output(self, rng: np.random.Generator, dim: int) -> np.ndarray:
-        """The table of the [q_i; b_i], biases 0."""
-        return np.concatenate([super().init_output(rng, dim), np.zeros((self.n_items + 1, 1))], axis=1)
-
-    def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, FactorCache]:
-        """h (B, L, D + 1): x after dropout, and a 1; and the cache."""
-        x, cache = super().forward(p, batch, rng)
-        return with_ones(x), cache
-
-    def backward(self, p: Any, dh: Array, cache: FactorCache) -> tuple[Array | None, dict[str, Any]]:
-        """The mirror of `forward`: the 1 is a constant."""
-        return super().backward(p, dh[..., :-1], cache)
-
-    def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D + 1): x at the last position of each history, and a 1."""
-        return with_ones(super().last_state(p, batch))
+        """(B, D), or (B, D + 1): x at the last position of each history, and a 1 for the bias."""
+        return self._with_one(gather_rows(self.read(p, batch), last_position(batch))[:, 0])
 
 
 @dataclass(kw_only=True)

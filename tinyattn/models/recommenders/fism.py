@@ -10,7 +10,7 @@ from ...data import Batch
 from ...ops import embedding
 from ...options import option
 from ..next_item import SequenceOptions
-from .factors import BiasedFactorNetwork, FactorRecommender
+from .factors import FactorNetwork, FactorRecommender
 
 
 @dataclass(kw_only=True)
@@ -22,7 +22,7 @@ class SimilarityOptions(SequenceOptions):
 
 
 @dataclass(kw_only=True)
-class FISMNetwork(SimilarityOptions, BiasedFactorNetwork):
+class FISMNetwork(SimilarityOptions, FactorNetwork):
     """score(i) = <n^-α Σⱼ yⱼ, q_i> + b_i, with the sum over the n items of the history so far."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:

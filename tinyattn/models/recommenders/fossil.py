@@ -9,7 +9,7 @@ from ...backend import Array, get_xp
 from ...data import Batch
 from ...ops import embedding
 from ...options import option
-from .factors import BiasedFactorNetwork, FactorRecommender, UserTable
+from .factors import FactorNetwork, FactorRecommender, UserTable
 from .fism import SimilarityOptions, prefix_sums, prefix_sums_backward
 
 
@@ -19,7 +19,7 @@ class FossilOptions(SimilarityOptions):
 
 
 @dataclass(kw_only=True)
-class FossilNetwork(FossilOptions, UserTable, BiasedFactorNetwork):
+class FossilNetwork(FossilOptions, UserTable, FactorNetwork):
     """score(i) = <n^-α Σⱼ yⱼ + Σₖ (ηₖ + ηᵘₖ) y₋ₖ, q_i> + b_i, with y₋ₖ the k-th item from the end, k = 1 .. order.
 
     p["users"] has the ηᵘ (n_users + 1, order), p["weights"] the η (order,).

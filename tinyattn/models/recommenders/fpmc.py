@@ -16,6 +16,8 @@ from .factors import FactorNetwork, FactorRecommender, UserTable
 class FPMCNetwork(UserTable, FactorNetwork):
     """score(i) = <UI_u, IU_i> + <LI_last, IL_i> = <[UI_u; LI_last], [IU_i; IL_i]>: tables users, items and output."""
 
+    biased = False
+
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         return {
             "items": self.init_items(rng, self.dim),

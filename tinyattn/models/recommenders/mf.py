@@ -8,11 +8,11 @@ import numpy as np
 from ...backend import Array
 from ...data import Batch
 from ..next_item import SequenceOptions
-from .factors import BiasedFactorNetwork, FactorRecommender, UserTable
+from .factors import FactorNetwork, FactorRecommender, UserTable
 
 
 @dataclass(kw_only=True)
-class MFNetwork(UserTable, BiasedFactorNetwork):
+class MFNetwork(UserTable, FactorNetwork):
     """score(i) = <p_u, q_i> + b_i. The history is not read."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
