@@ -6,7 +6,7 @@
               h = LN(u); h + dropout(ffn(h))        the residual carries the normalised tokens
     ligr      x + σ(x W + b) ⊙ dropout(f(LN(x)))    gates on the sublayers (ligr.py)
     hstu      x + dropout(u ⊙ LN(attention(h))) W   a gate u = silu(h W_u), h = LN(x), and no feed-forward (hstu.py)
-    plain     dropout(f(LN(x)))                 without residuals, for comparison (plain.py)
+    plain     dropout(f(LN(x)))                 without residuals, for comparison
 
 `pre`, `post` and `plain` drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward
 layers; `ligr` drops outputs and the feed-forward network's hidden units; `hstu` drops the input of its last map. All
@@ -24,7 +24,6 @@ from ..backend import Array
 from ..forms import replaceable
 from ..ops import Mask, dropout, dropout_backward
 from ..options import one_of
-from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
 from .hstu import hstu_block, hstu_block_backward, hstu_init
@@ -32,8 +31,18 @@ from .ligr import gates_init, ligr_block, ligr_block_backward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
 from .past import CachedMixer
-from .plain import plain_block, plain_block_backward
 from .rows import gather_rows
+
+
+class BlockCache(NamedTuple):
+    """What one forward saves. With attention, `cache.attention.weights` are the attention weights."""
+
+    norm_1: Any
+    attention: Any                   # the mixer's cache
+    keep_1: Array | None             # (..., n, D): dropout on the mixer's output
+    norm_2: Any
+    feed_forward: Any
+    keep_2: Array | None             # (..., n, D): dropout on the feed-forward's output
 
 
 def pre_block(
@@ -121,6 +130,34 @@ def sasrec_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) 
     dq, dkv, attention = block.mixer.backward(p["attention"], du, cache.attention)
     dx, norm_1 = block.norm.backward(p["norm_1"], dq + du, cache.norm_1)       # u = q + ...
     dx = dx + dkv                                                              # keys and values saw the raw x
+    return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
+
+
+def plain_block(
+    block: "Block", p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
+) -> tuple[Array, BlockCache]:
+    """u = dropout(attention(LN(x))), then y = dropout(ffn(LN(u))). Shapes: x (..., n, D) -> y (..., n, D), cache.
+
+    For comparison with `pre` (Kang & McAuley 2018, section IV-F, ablation "remove residual connections").
+    """
+    h, norm_1 = block.norm.forward(p["norm_1"], x)
+    a, attention = block.mixer.mix(p["attention"], h, at=at, **context)
+    keep_1 = dropout_mask(a, a.shape, block.rate, rng)
+    u = dropout(a, keep_1, block.rate)
+    h, norm_2 = block.norm.forward(p["norm_2"], u)
+    f, ffn = block.feed_forward.forward(p["feed_forward"], h)
+    keep_2 = dropout_mask(f, f.shape, block.rate, rng)
+    return dropout(f, keep_2, block.rate), BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
+
+
+def plain_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
+    """The mirror of `plain_block`: without residuals the gradient passes through every sublayer. -> dx, grads."""
+    df = dropout_backward(dy, cache.keep_2, block.rate)
+    dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
+    du, norm_2 = block.norm.backward(p["norm_2"], dh, cache.norm_2)
+    da = dropout_backward(du, cache.keep_1, block.rate)
+    dh, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
+    dx, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
     return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..backend import Array
-from ..ops import Mask
 from .mixers import Mixer, MultiHead
 
 
@@ -29,17 +28,7 @@ class CachedMixer(Mixer):
     def takes_dropout(self) -> bool:  # type: ignore[override]
         return self.mixer.takes_dropout
 
-    def forward(
-        self,
-        p: Any,
-        x: Array,
-        memory: Array | None = None,
-        *,
-        mask: Mask | Array | None = None,
-        slots: Array | None = None,
-        rate: float = 0.0,
-        rng: Any = None,
-    ) -> tuple[Array, Any]:
+    def forward(self, p: Any, x: Array, memory: Array | None = None, **_: Any) -> tuple[Array, Any]:
         return self.mixer.extend(p, x, memory, self.past)
 
 
