@@ -1,7 +1,8 @@
 """Cross-entropy, the loss of models that choose among classes: items, tokens, characters or labels."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..backend import Array, get_xp
 from ..forms import replaceable
@@ -56,11 +57,17 @@ def table_loss_backward(
 
 @dataclass(kw_only=True)
 class ClassNetwork(Smoothed, Checked):
-    """Base of networks that score classes. A subclass has `scores_and_targets` and `backward`."""
+    """Base of networks that score classes. A subclass has `forward`, `backward` and perhaps `scores_and_targets`."""
+
+    forward: ClassVar[Callable[..., Any]]    # (p, what it reads, rng=None) -> scores, cache
 
     def scores_and_targets(self, p: Any, batch: Any, rng: Any = None) -> tuple[Array, Array, Array, Any]:
-        """Scores (..., V), the targets and their weights (...), in the scores' dtype, and the cache of `forward`."""
-        raise NotImplementedError
+        """Scores (..., V), the targets and their weights (...), in the scores' dtype, and the cache of `forward`.
+
+        This is for batches of text; others override it.
+        """
+        scores, cache = self.forward(p, batch.ids, rng)
+        return scores, batch.targets, batch.weight.astype(scores.dtype), cache
 
     def backward(self, p: Any, dscores: Array, cache: Any) -> Any:
         """The mirror of `forward`: -> grads shaped like p."""

@@ -36,11 +36,10 @@ from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backwar
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...random import Stream, generator
 from ...training import Settings
-from ..cross_entropy import Smoothed, table_loss, table_loss_backward
+from ..cross_entropy import ClassNetwork, Smoothed, table_loss, table_loss_backward
 from ..mixing import OneBlock, refuse_feed_forward, with_parts
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
-from .text_network import TextNetwork
 
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "mixer": MIXERS}
 PartOptions: Any = part_options(**PARTS)
@@ -88,7 +87,7 @@ class DecoderCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class DecoderNetwork(DecoderOptions, OneBlock, TextNetwork):
+class DecoderNetwork(DecoderOptions, OneBlock, ClassNetwork):
     """The pure network: init, forward, loss, loss_backward."""
 
     tables = PARTS

@@ -16,7 +16,7 @@ import numpy as np
 
 from ... import backend
 from ...backend import Array, get_xp
-from ...data import MaskedTextSampler, Masking, Text, Tokens, Vocabulary, learned_tokens
+from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
 from ...data.vocabulary import refuse_no_text
 from ...files import Arrays
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
@@ -24,10 +24,9 @@ from ...layers.block import ABOUT_BLOCK_FORMS
 from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward, softmax
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
-from ..cross_entropy import Smoothed
+from ..cross_entropy import ClassNetwork, Smoothed
 from ..mixing import refuse_feed_forward
 from ..sequence_model import SequenceModel
-from .text_network import TextNetwork
 
 PARTS: dict[str, Any] = {"position": POSITIONS}
 PartOptions: Any = part_options(**PARTS)
@@ -72,7 +71,7 @@ class EncoderCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class EncoderNetwork(EncoderOptions, TextNetwork):
+class EncoderNetwork(EncoderOptions, ClassNetwork):
     """The pure network. The last row of "tokens" is [MASK]'s, which has no score."""
 
     n_tokens: int                    # they are 0 to n_tokens - 1; n_tokens itself is [MASK]
@@ -150,6 +149,9 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
             grads["positions"] = self._position.add_backward(p["positions"], dx, cache.slots)
         grads["tokens"] = embedding_backward(dx, cache.ids, p["tokens"])
         return grads
+
+    def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
+        return {"loss": super().measure(p, batch)["loss"]}
 
 
 @dataclass(eq=False, kw_only=True)
