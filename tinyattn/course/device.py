@@ -104,6 +104,10 @@ class _Function:
         results = self.f(*map(_host, args), **{key: _host(x) for key, x in kwargs.items()})
         return tuple(map(_there, results)) if isinstance(results, tuple) else _there(results)
 
+    def __getitem__(self, key: Any) -> Any:
+        """Arrays joined between the brackets of r_ or c_."""
+        return self(key)
+
     def at(self, x: There, ids: There, values: Any) -> None:
         """Atomic additions, in a random order, as on a GPU."""
         device.counts.update(launches=1, atomic=1)
@@ -117,16 +121,6 @@ class _Function:
         return _Function(name, getattr(self.f, name))
 
 
-class _Joined:
-    """r_ or c_, which join arrays between brackets."""
-
-    def __init__(self, host: Any):
-        self._host = host
-
-    def __getitem__(self, key: Any) -> There:
-        return _Function("concatenate", self._host.__getitem__)(key)
-
-
 class _Module:
     """A module of NumPy, such as `linalg`, whose functions compute on the device."""
 
@@ -138,7 +132,7 @@ class _Module:
         if isinstance(attribute, ModuleType):
             return _Module(attribute)
         if name in ("r_", "c_"):
-            return _Joined(attribute)
+            return _Function("concatenate", attribute.__getitem__)
         return _Function(name, attribute) if callable(attribute) and not isinstance(attribute, type) else attribute
 
 

@@ -1,5 +1,6 @@
 """The road: the chapters in order. Every chapter begins with a map of it."""
 
+import textwrap
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -81,12 +82,5 @@ def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, u
         ax.plot((x - 0.81, x - 0.19), (y, y), color=GREY, lw=1.2)
     ax.scatter([x], [y], s=620, color=colour, edgecolors=colour, linewidths=1.2, urls=[url])
     ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=11, weight="bold", color=GROUND, url=url)
-    label = name if len(name) < 16 else _in_two(name)
+    label = name if len(name) < 16 else textwrap.fill(name, 14)
     ax.text(x, y + 0.3, label, ha="center", va="top", fontsize=10, color=INK, url=url)
-
-
-def _in_two(name: str) -> str:
-    """A name in two lines of about the same length."""
-    spaces = [i for i, c in enumerate(name) if c == " "]
-    at = min(spaces, key=lambda i: abs(i - len(name) / 2), default=len(name))
-    return f"{name[:at]}\n{name[at + 1 :]}"

@@ -13,13 +13,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 MOST = 2**28  # bytes of a message
+PLAIN = (bool, int, float, str, type(None))  # are themselves in JSON
 _DTYPE = re.compile(r"[<>|=][biufc]\d+")
 
 
@@ -128,7 +129,7 @@ class Peer:
 
     def _pack(self, x: Any, arrays: list[bytes]) -> Any:
         """The value for JSON: unchanged if it is plain, or else a list that begins with its kind."""
-        if x is None or type(x) in (bool, int, float, str):
+        if type(x) in PLAIN:
             return x
         if isinstance(x, list | tuple):
             return ["tuple" if isinstance(x, tuple) else "list", [self._pack(y, arrays) for y in x]]
@@ -198,14 +199,10 @@ class Peer:
 def _parameters(f: Callable[..., Any]) -> list[list[Any]] | None:
     """[name, kind, [default] or []] of each parameter; None if f has no signature."""
     try:
-        return [[p.name, int(p.kind), list(_plain(p))] for p in inspect.signature(f).parameters.values()]
+        return [[p.name, int(p.kind), [p.default if type(p.default) in PLAIN else "..."] * (p.default is not p.empty)]
+                for p in inspect.signature(f).parameters.values()]  # fmt: skip
     except Exception:  # __signature__ may be anything
         return None
-
-
-def _plain(p: inspect.Parameter) -> Iterator[Any]:
-    if p.default is not p.empty:
-        yield p.default if p.default is None or type(p.default) in (bool, int, float, str) else "..."
 
 
 def _signature(parameters: Any) -> inspect.Signature:

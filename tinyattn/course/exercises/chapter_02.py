@@ -7,6 +7,7 @@ import numpy as np
 
 from ... import layers, ops
 from ..graders import Function, Number, Property
+from ..plain import changed
 from ..prose import Prose
 
 PROSE = Prose(2)
@@ -34,25 +35,18 @@ def _divisor() -> float:
 
 
 # my_attention: wrong answers beside the zoo's
-def _logits(q: Any, k: Any) -> Any:
-    return q @ np.swapaxes(k, -1, -2) / math.sqrt(max(q.shape[-1], 1))
-
-
-def _divided_too_late(q: Any, k: Any, v: Any) -> Any:
-    p = ops.attention(q, k, v, scale=1.0)[1] / math.sqrt(max(q.shape[-1], 1))
+def _by_hand(q: Any, k: Any, v: Any) -> Any:
+    root = math.sqrt(max(q.shape[-1], 1))
+    s = q @ np.swapaxes(k, -1, -2) / root
+    p = ops.softmax(s)
     return p @ v, p
 
 
-def _output_divided(q: Any, k: Any, v: Any) -> Any:
-    out, p = ops.attention(q, k, v, scale=1.0)
-    return out / math.sqrt(max(q.shape[-1], 1)), p
-
-
 WRONG_ATTENTION = dict(
-    logits_as_weights=lambda q, k, v: (_logits(q, k) @ v, _logits(q, k)),
-    logits_for_weights=lambda q, k, v: (ops.attention(q, k, v)[0], _logits(q, k)),
-    divided_too_late=_divided_too_late,
-    output_divided=_output_divided,
+    logits_as_weights=changed(_by_hand, "ops.softmax(s) -> s"),
+    logits_for_weights=changed(_by_hand, "v, p -> v, s"),
+    divided_too_late=changed(_by_hand, "-2) / root -> -2) && softmax(s) -> softmax(s) / root"),
+    output_divided=changed(_by_hand, "-2) / root -> -2) && p @ v -> p @ v / root"),
     worst_first=lambda q, k, v: ops.attention(-q, k, v),
 )
 

@@ -139,10 +139,7 @@ class OnlineSoftmax(Function):
     def _divides(self, answer: Any) -> bool:
         """Does the answer return the mean 4 of equally weighted values 3, 3, 4 and 6? Else o is the sum 3 + 4 + 6."""
         state = [np.array(x) for x in ([[0.0]], [[2.0]], [[3.0]], [[0.0, 0.0]], [[4.0], [6.0]])]
-        try:
-            found = run_answer(lambda: np.array(answer(*state)[2], dtype=float))
-        except AssertionError:
-            return False
+        found = run_answer(lambda: np.array(answer(*state)[2], dtype=float))
         return isinstance(found, np.ndarray) and found.shape == (1, 1) and math.isclose(found.item(), 4.0)
 
 

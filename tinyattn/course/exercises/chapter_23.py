@@ -61,20 +61,6 @@ def _by(passed: Any, table: Any) -> Any:
     return table[np.minimum((np.log(np.maximum(passed, 1)) / 0.301).astype(int), len(table) - 1)]
 
 
-def _of_one_query(times: Any, table: Any) -> Any:
-    """Only the last but one query has the time of the item that follows it."""
-    bias = _time_bias(times, table)
-    bias[-2:-1] = _next_time(times, table)[-2:-1]            # none, where there is one item alone
-    return bias
-
-
-def _of_one_key(times: Any, table: Any) -> Any:
-    """Only each query's own item has the time until the next one."""
-    bias, wrong = _time_bias(times, table), _next_time(times, table)
-    np.fill_diagonal(bias, np.diagonal(wrong))
-    return bias
-
-
 def reads_no_later_time(time_bias: Callable[..., Any]) -> bool:
     """Whether a query's biases to its keys stay the same when the times of later items change."""
     times, table = 1.6e9 + np.cumsum(10.0 ** np.arange(6)), np.random.default_rng(0).standard_normal(128)
@@ -103,8 +89,13 @@ WRONG_BIASES = dict(
         _by(60 * (times[:, None] - times) / max(float(np.median([*np.diff(times)] or [1.0])), 1e-9), table)
     ),
     from_the_mean=lambda times, table: _by(np.abs(times - times.mean())[None] + np.zeros((len(times), 1)), table),
-    of_one_query=_of_one_query,
-    of_one_key=_of_one_key,
+    # the last but one query alone has the time of the item that follows it, or each query's own item alone has it
+    of_one_query=lambda times, table: np.where(
+        np.arange(len(times))[:, None] == len(times) - 2, _next_time(times, table), _time_bias(times, table)
+    ),
+    of_one_key=lambda times, table: np.where(
+        np.eye(len(times), dtype=bool), _next_time(times, table), _time_bias(times, table)
+    ),
     little=lambda times, table: _time_bias(times, table) + 1e-3 * _next_time(times, table),
 )
 

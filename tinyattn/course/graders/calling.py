@@ -29,10 +29,10 @@ ALWAYS_NONE = Grade(WRONG, "it always returns None, expected True or False. Is t
 Listed = Any
 
 
-def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
+def run_answer(answer: Callable[..., Any], *args: Any, may_assert: bool = False) -> Any:
     """`answer(*args)`, or a `Grade` if it is not written yet, raises, or does not return in PATIENCE seconds.
 
-    An AssertionError is passed on: a property may raise it on purpose.
+    With `may_assert` an AssertionError is passed on: a property may raise it on purpose.
     """
     try:
         with silenced(), alarm(PATIENCE), np.errstate(all="ignore"):
@@ -41,16 +41,16 @@ def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
         return UNWRITTEN
     except TooLongError:
         return Grade(WRONG, f"it had not returned after {PATIENCE:g} seconds.")
-    except (KeyboardInterrupt, AssertionError):
-        raise
     except BaseException as error:  # sys.exit() in an answer must not end the reader's process
+        if isinstance(error, KeyboardInterrupt) or (may_assert and isinstance(error, AssertionError)):
+            raise
         return Grade(WRONG, f"it raises {type(error).__name__}: {message_of(error)}", (), RAISES, ONCE_IT_RUNS)
 
 
 def ask_property(answer: Callable[..., Any], *args: Any, advice: str = "np.all or bool") -> tuple[Any, str]:
     """Call a property. -> True, False, None if it returned nothing, or a `Grade`; and an AssertionError's message."""
     try:
-        result = run_answer(answer, *args)
+        result = run_answer(answer, *args, may_assert=True)
     except AssertionError as error:
         return False, message_of(error)
     if isinstance(result, np.ndarray) and not result.ndim:

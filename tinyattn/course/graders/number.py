@@ -64,7 +64,7 @@ class Number:
         near = [(float(np.max(np.abs(got - other))), hints) for other, hints in others if self._near(got, other)]
         question, diagnosis = [*min(near, key=itemgetter(0), default=(0.0, [""]))[1], ""][:2]      # of the nearest
         if self.exactly and np.any(got != np.round(got)):
-            says = f"{_unrounded(got)} is not a whole number."
+            says = f"{got[got != np.round(got)][0]:.15g} is not a whole number."      # enough digits to see it
         elif expected.ndim == 0:
             rounded = self.exactly and _rounded(float(got), float(expected))
             says = f"{shown(got)} is too {'large' if got > expected else 'small'}{ROUNDED if rounded else '.'}"
@@ -85,11 +85,6 @@ class Number:
 def _whole(x: np.ndarray) -> np.ndarray:
     """x rounded, where it is a whole number up to rounding errors, as 8 ** (1 / 3) is; else x."""
     return np.where(np.abs(x - np.round(x)) <= TINY, np.round(x), x)
-
-
-def _unrounded(x: np.ndarray) -> str:
-    """A number, or the first of several that is not whole, with enough digits to see it."""
-    return f"{float(x[x != np.round(x)].flat[0]):.15g}"
 
 
 def _rounded(got: float, expected: float) -> bool:

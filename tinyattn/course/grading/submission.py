@@ -202,10 +202,10 @@ def read_source(path: Path, name: str) -> Source:
     if "python" not in language.lower():
         raise ValueError(f"{name} was written for the kernel {language!r}, expected Python")
     source = from_text(name, [_without_magics(text) for text, _ in cells])
-    source.shown, source.chapter = shown, _version(metadata)
-    about = metadata.get("tinyattn")
-    if isinstance(about, dict) and "seed" in about:
-        source.seed = _seed(about["seed"])
+    source.shown, about = shown, metadata.get("tinyattn")
+    if isinstance(about, dict):                             # what `tinyattn course build` wrote into the notebook
+        source.chapter = str(about.get("chapter", ""))[:40]
+        source.seed = _seed(about["seed"]) if "seed" in about else source.seed
     return source
 
 
@@ -229,12 +229,6 @@ def _seed(value: Any) -> int | None:
     with contextlib.suppress(ValueError):
         return as_seed(value)
     return None
-
-
-def _version(metadata: dict[str, Any]) -> str:
-    """The chapter's version that `tinyattn course build` wrote into the notebook, or ""."""
-    about = metadata.get("tinyattn")
-    return str(about.get("chapter", ""))[:40] if isinstance(about, dict) else ""
 
 
 def _without_magics(cell: str) -> str:
