@@ -24,9 +24,7 @@ def _parts(exercise: Exercise, mistakes: dict[str, list[Any]]) -> Iterator[str]:
     yield f"Right is {_right(exercise.grader)}."
     if mistakes:
         yield "Common mistakes, each with a question to ask and then a diagnosis to give:"
-        yield "\n".join(
-            f"- {_name(key, strings)}: {' '.join(map(str, _words(strings)))}" for key, strings in mistakes.items()
-        )
+        yield "\n".join(f"- {_name(key, strings)}: {_words(strings)}" for key, strings in mistakes.items())
     yield f"For any other mistake: {' '.join(exercise.hints)}"
     if exercise.why:
         yield f"Why: {exercise.why}"
@@ -59,5 +57,5 @@ def _name(key: str, strings: list[Any]) -> str:
     return shown(np.asarray(strings[0])) if not isinstance(strings[0], str) else key.replace("_", " ")
 
 
-def _words(strings: list[Any]) -> list[str]:
-    return [text for text in strings if isinstance(text, str) and " -> " not in text]
+def _words(strings: list[Any]) -> str:
+    return " ".join(text for text in strings if isinstance(text, str) and " -> " not in text)

@@ -18,6 +18,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+ADVICE = "name another folder, or use --update"
 # Tag -> the parts of the cell that JupyterLab hides, as its metadata name them.
 FOLDED = {
     "hide-input": ("source_hidden",),
@@ -112,18 +113,24 @@ def build(
         raise ValueError(f"{to} is a file, expected a folder")
     files = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chapters}
     expect_new(files)
-    made = {path: as_built(chapter, solutions or instructor, instructor) for path, chapter in files.items()}
-    texts = {path: text_of(one, install) for path, one in made.items()}
+    texts = {path: text_of(as_built(chapter, solutions or instructor, instructor), install)
+             for path, chapter in files.items()}  # fmt: skip
     expect_room(to)
-    with alone_in(to):
-        expect_new(files)                            # another process may have written them
-        for path, text in texts.items():
-            write_atomically(path, text.encode())
-        prepare(to)
+    write_new(texts, to)
+    prepare(to)
     return list(texts)
 
 
-def expect_new(paths: Iterable[Path], advice: str = "name another folder, or use --update") -> None:
+def write_new(texts: dict[Path, str], to: Path, advice: str = ADVICE) -> list[Path]:
+    """Write files into the folder `to`, each whole or not at all. -> the files. Raises as `expect_new`."""
+    with alone_in(to):                                       # another process may be writing them
+        expect_new(texts, advice)
+        for path, text in texts.items():
+            write_atomically(path, text.encode())
+    return list(texts)
+
+
+def expect_new(paths: Iterable[Path], advice: str = ADVICE) -> None:
     """Raises ValueError if one of the files exists."""
     for path in paths:
         if path.exists():

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..files import alone_in, write_atomically
 from .chapters import BEGIN, Chapter
-from .notebook import as_built, expect_new, text_of
+from .notebook import as_built, text_of, write_new
 
 CONFIG = '''"""nbgrader's configuration of this course, by tinyattn."""
 
@@ -36,7 +35,7 @@ def build_nbgrader(chapters: list[Chapter], to: Path) -> list[Path]:
     files = {to / "source" / c.path.stem / f"{c.path.stem}.ipynb": text_of(for_nbgrader(c)) for c in chapters}
     if not config.is_file() or config.read_text(encoding="utf-8", errors="replace") != CONFIG:
         files[config] = CONFIG
-    return _write(files, to)
+    return write_new(files, to, "name another folder")
 
 
 def for_nbgrader(chapter: Chapter) -> Any:
@@ -72,7 +71,7 @@ def build_otter(chapters: list[Chapter], to: Path) -> list[Path]:
         files[folder / "requirements.txt"] = f"tinyattn[check,notebooks]=={__version__}\n"
         for exercise in chapter.exercises:
             files[folder / "tests" / f"{exercise.name}.py"] = _otter_test(exercise.name, exercise.difficulty)
-    return _write(files, to)
+    return write_new(files, to, "name another folder")
 
 
 def _otter_test(name: str, points: int) -> str:
@@ -80,11 +79,3 @@ def _otter_test(name: str, points: int) -> str:
     suite = {"cases": [case], "scored": True, "setup": "", "teardown": "", "type": "doctest"}
     test = {"name": name, "points": points, "suites": [suite]}
     return f"OK_FORMAT = True\n\ntest = {test!r}\n"
-
-
-def _write(files: dict[Path, str], to: Path) -> list[Path]:
-    expect_new(files, "name another folder")
-    with alone_in(to):
-        for path, text in files.items():
-            write_atomically(path, text.encode())
-    return list(files)

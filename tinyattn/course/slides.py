@@ -158,13 +158,10 @@ def _results(outputs: Any) -> Iterator[str]:
             yield f'<figure class="live">{frame[0]}</figure>'
         elif kind := next((kind for kind in ("image/svg+xml", "image/png") if kind in data), ""):
             alt = html.escape(output.metadata.get(kind, {}).get("alt", ""))
-            yield f'<figure><img alt="{alt}" src="{_address(kind, data[kind])}"></figure>'
+            coded = base64.b64encode(data[kind].encode()).decode() if kind == "image/svg+xml" else data[kind].strip()
+            yield f'<figure><img alt="{alt}" src="data:{kind};base64,{coded}"></figure>'
         else:
             lines = [line for line in data["text/plain"].rstrip().split("\n") if ": the library's" not in line]
             if any(lines):
                 more = ["…"] if len(lines) > LINES else []
                 yield f"<pre>{html.escape(chr(10).join(lines[:LINES] + more))}</pre>"
-
-
-def _address(kind: str, data: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(data.encode()).decode() if kind == 'image/svg+xml' else data.strip()}"

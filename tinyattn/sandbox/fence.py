@@ -32,7 +32,6 @@ _READ = _READ_FILE | _READ_FOLDER
 _OF_FILES = _WRITE_FILE | _READ_FILE  # rights that a file can have
 _ALL = {1: 2**13 - 1, 2: 2**14 - 1, 3: 2**15 - 1, 4: 2**15 - 1, 5: 2**16 - 1}  # rights by Landlock's version
 _EPERM = 1
-_FILES, _FILE_BYTES = 128, 2**24
 
 
 def available() -> str:
@@ -42,12 +41,11 @@ def available() -> str:
     return "" if _landlock_version() else "its kernel has no Landlock, or it is switched off"
 
 
-def limit(memory: int, seconds: int) -> None:
-    """Limit this process's memory in bytes, its seconds of computing, and its files. Not on Windows."""
+def limit(memory: int, **others: int) -> None:
+    """Limit this process's memory in bytes, and `others` by the names of `resource`, as CPU. Not on Windows."""
     import resource
 
-    limits = {"AS": memory, "CPU": seconds, "CORE": 0, "FSIZE": _FILE_BYTES, "NOFILE": _FILES, "NPROC": 1}
-    for name, most in limits.items():
+    for name, most in {"AS": memory, **others}.items():
         number = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(number)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)

@@ -17,6 +17,7 @@ from . import fence
 from .wire import Peer
 
 MAIN = "<cells>"
+FILES, FILE_BYTES = 128, 2**24  # open at a time; of one that is written
 
 
 class Player(Peer):
@@ -57,7 +58,7 @@ def main() -> None:
     os.chdir(folder)
     sys.path[:] = [path for path in sys.path if path] + [str(folder)]  # installed packages first
     np.seterr(all="ignore")
-    fence.limit(options["memory"], options["computing"])
+    fence.limit(options["memory"], CPU=options["computing"], CORE=0, FSIZE=FILE_BYTES, NOFILE=FILES, NPROC=1)
     if options["fenced"]:
         fence.close_off(folder, options["rules"])
     try:

@@ -18,8 +18,8 @@ from ...models.starting import known_ids, lost_moments
 from ...ranks import ranks
 from ..arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from ..comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
-from ..tables import RATED, ROWS, Evaluation, metric_rows, print_means, print_table
-from .measure import Measure, Splits, draw_training, open_kind, refuse_ranking
+from ..tables import RATED, ROWS, Evaluation, metric_rows, print_table
+from .measure import Measure, Splits, open_kind
 
 SPLITS_OF_RATINGS: Splits = {name: partial(split_ratings, by=name) for name in RATING_SPLITS}
 _USUAL = {"test_targets": "first", "repeats": "drop"}        # what is ranked, unless options or a run say otherwise
@@ -239,16 +239,13 @@ class Ratings(OfInteractions):
 
     does, ratings, notes = "predicts ratings", True, RATING_NOTES
     splits: Splits = SPLITS_OF_RATINGS
-    parts = ("ratings",)
+    parts, heading, loss_unit = ("ratings",), RATED, "half of squares"
     compare = staticmethod(compare_ratings)
 
     def add(self, command: Any) -> None:
         text = "the test ratings, a tenth: each user's newest, the newest of all, or a random tenth"
         group = command.add_argument_group("evaluation")
         group.add_argument("--split", choices=RATING_SPLITS, default="user", help=f"{text} (default: user)")
-
-    def fill_options(self, options: argparse.Namespace, model: str) -> None:
-        refuse_ranking(options, model, self)
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         return {"split": options.split}
@@ -257,10 +254,4 @@ class Ratings(OfInteractions):
         train, test = on.split.train, on.split.test
         rows = {name: rating_errors(make(train)(test), test.ratings) for name, make in RATING_BASELINES.items()}
         return {name: {"ratings": row} for name, row in (rows | {"model": model.evaluate(on.split)}).items()}
-
-    def print(self, metrics: dict[str, Any], model: Any, on: Evaluation) -> None:
-        print_means(RATED, metrics, "ratings", model)
-
-    def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
-        draw_training(folder, model, title, "half of squares")
 

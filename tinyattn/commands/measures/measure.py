@@ -1,4 +1,4 @@
-"""The interface of a measure, and its implementation for data that is split into tenths."""
+"""The interface of a measure with what most share, and its implementation for data that is split into tenths."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +25,8 @@ class Measure(Protocol):
     sources: Any             # the class of its sources, which has `from_config`
     splits: Splits           # by the names that config.json uses
     parts: Sequence[str]     # keys of its metrics: every run has at least one of them
+    heading: str             # of the printed table
+    loss_unit: str = "nats"  # of the training curve
 
     def add_data(self, command: Any) -> None:
         """Add the flags that choose the data."""
@@ -34,7 +36,9 @@ class Measure(Protocol):
         return None
 
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
-        """Set defaults of the evaluation. Raises ValueError for flags of another measure."""
+        """Set defaults of the evaluation. Raises ValueError for flags of another measure: here, of ranked items."""
+        if flags := ", ".join(f"--{name.removeprefix('test_')}" for name in RANKING if hasattr(options, name)):
+            raise ValueError(f"{flags}: for a model that ranks items, and model {model} {self.does}")
 
     def source(self, options: argparse.Namespace) -> Any:
         """The source of `train`: `name`, `title`, `describe`; nothing is read. ValueError for conflicting flags."""
@@ -65,6 +69,7 @@ class Measure(Protocol):
 
     def load(self, source: Any) -> tuple[Any, Truth | None]:
         """The data of a source, and the true distribution, where it is known."""
+        return source.load(), None
 
     def split(self, data: Any, options: argparse.Namespace) -> Any:
         """Parts to train on (`train`), to validate on, and to test on (`tested`, in words)."""
@@ -84,9 +89,15 @@ class Measure(Protocol):
 
     def print(self, metrics: dict[str, Any], model: Any, on: Evaluation) -> None:
         """Print the table."""
+        print_means(self.heading, metrics, self.parts[0], model)
 
     def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
-        """Draw the pictures of a run."""
+        """Draw the pictures of a run: of its training, and perhaps others."""
+        from ...show import save, training_curves
+
+        criterion = model.criterion.upper() if model.criterion.startswith("-") else model.criterion
+        curves = training_curves(model.history, title, self.loss_unit, criterion, "validation")
+        save(curves, folder.figures / "training.png")
 
     def validated(self, model: Any, split: Any) -> float | None:
         """The model's criterion on the validation part, of the best epoch; None for a model without epochs."""
@@ -101,12 +112,7 @@ class InTenths(Measure):
 
     splits: Splits = TENTHS
     parts = ("test",)
-    heading: str             # of the printed table
-    loss_unit = "nats"       # of the training curve
     starts_from: Any = None  # the class of models that --start takes; None without that flag
-
-    def fill_options(self, options: argparse.Namespace, model: str) -> None:
-        refuse_ranking(options, model, self)
 
     def named(self, options: argparse.Namespace) -> Any:
         if flags := reading_flags(options):
@@ -114,9 +120,6 @@ class InTenths(Measure):
         if len(options.data) > 1:
             raise ValueError(f"DATA is {len(options.data)} files, and this model {self.does}: expected one")
         return self.sources.of(options.data[0])
-
-    def load(self, source: Any) -> tuple[Any, Truth | None]:
-        return source.load(), None
 
     def split(self, data: Any, options: argparse.Namespace) -> Parts:
         return self.split_again(data, None, "tenths", True)
@@ -153,33 +156,11 @@ class InTenths(Measure):
     def rows(self, model: Any, on: Evaluation) -> dict[str, Any]:
         return {"model": {"test": model.evaluate(on.split.test)}}
 
-    def print(self, metrics: dict[str, Any], model: Any, on: Evaluation) -> None:
-        print_means(self.heading, metrics, "test", model)
-
-    def draw(self, folder: RunFolder, model: Any, on: Evaluation, rows: Any, title: str) -> None:
-        draw_training(folder, model, title, self.loss_unit)
-
 
 def of_frequencies(labels: np.ndarray) -> dict[str, float]:
     """Accuracy and loss of the baseline that predicts each label by its frequency. Shapes: labels (N,)."""
     share = np.unique(labels, return_counts=True)[1] / len(labels)
     return {"accuracy": float(np.max(share)), "loss": float(np.sum(share * np.log(1 / share)))}
-
-
-def draw_training(folder: RunFolder, model: Any, title: str, loss_unit: str) -> None:
-    from ...show import save, training_curves
-
-    criterion = model.criterion
-    if criterion.startswith("-"):
-        criterion = criterion.upper()
-    curves = training_curves(model.history, title, loss_unit, criterion, "validation")
-    save(curves, folder.figures / "training.png")
-
-
-def refuse_ranking(options: argparse.Namespace, model: str, measure: Measure) -> None:
-    """Raise ValueError for flags of an evaluation of ranked items."""
-    if flags := ", ".join(f"--{name.removeprefix('test_')}" for name in RANKING if hasattr(options, name)):
-        raise ValueError(f"{flags}: for a model that ranks items, and model {model} {measure.does}")
 
 
 MEASURES: dict[str, Measure] = {}        # all kinds by name: __init__.py fills them in

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...check.subject import TooLongError
-from ...sandbox import Answer, EndedError, Limits, Room
+from ...sandbox import Answer, EndedError, Limits, Room, fence
 from ...terminal import one_line
 from ..exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade
 from ..exercises import BY_NAME, varied
@@ -39,7 +39,8 @@ def judge(
 
     `seed` is the person's seed in the class list; it is used for files without a seed.
     """
-    _limit_memory()
+    with contextlib.suppress(ImportError):  # on Windows
+        fence.limit(MEMORY)
     function.BRIEF, calling.PATIENCE = True, limits.call
     sources, problems = read_sources(Path(folder), files)
     seeds = sorted({s.seed for s in sources if s.chapter or s.seed is not None}, key=str)
@@ -113,12 +114,3 @@ def _other_cases() -> Iterator[None]:
         yield
     finally:
         function.SEED, function.EXAMPLES = before
-
-
-def _limit_memory() -> None:
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        most = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
