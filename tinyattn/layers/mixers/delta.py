@@ -78,10 +78,7 @@ class DeltaRule(Recurrent):
             "W_out": uniform(rng, dim, dim),
         }  # fmt: skip
 
-    def run(self, p: Any, x: Array) -> tuple[Array, DeltaCache]:
-        return self._run(p, x, None)
-
-    def _run(self, p: Any, x: Array, past: tuple[Array, Array] | None) -> tuple[Array, DeltaCache]:
+    def run(self, p: Any, x: Array, past: tuple[Array, Array] | None = None) -> tuple[Array, DeltaCache]:
         xp, (batch, _, dim), h = get_xp(x), x.shape, self.delta_heads
         both, rates = linear(x, p["W_in"]), linear(x, p["W_rate"], p["b_rate"])
         before = xp.zeros((batch, self.kernel - 1, 3 * dim), dtype=x.dtype) if past is None else past[0]
@@ -124,7 +121,7 @@ class DeltaRule(Recurrent):
         self, p: Any, x: Array, memory: Array | None, past: tuple[Array, Array] | None
     ) -> tuple[Array, tuple[Array, Array]]:
         """The cache is the last kernel - 1 rows before the convolution, and the state, (B, h, d, d)."""
-        y, cache = self._run(p, x, past)
+        y, cache = self.run(p, x, past)
         return y, (cache.wide[:, cache.wide.shape[1] - self.kernel + 1 :].copy(), cache.states.last.copy())
 
 

@@ -78,10 +78,7 @@ class Mamba(Recurrent):
     def _rank(dim: int) -> int:
         return math.ceil(dim / 16)
 
-    def run(self, p: Any, x: Array) -> tuple[Array, MambaCache]:
-        return self._run(p, x, None)
-
-    def _run(self, p: Any, x: Array, past: tuple[Array, Array] | None) -> tuple[Array, MambaCache]:
+    def run(self, p: Any, x: Array, past: tuple[Array, Array] | None = None) -> tuple[Array, MambaCache]:
         xp, (batch, _, dim) = get_xp(x), x.shape
         both, wide_dim, rank = linear(x, p["W_in"]), self.expand * dim, self._rank(dim)
         coming, gate = both[..., :wide_dim], both[..., wide_dim:]
@@ -124,6 +121,5 @@ class Mamba(Recurrent):
         self, p: Any, x: Array, memory: Array | None, past: tuple[Array, Array] | None
     ) -> tuple[Array, tuple[Array, Array]]:
         """The cache: tokens that the convolution sees, (B, kernel - 1, expand D), and the state, (B, N, expand D)."""
-        y, cache = self._run(p, x, past)
-        seen = cache.wide[:, cache.wide.shape[1] - self.kernel + 1 :]
-        return y, (seen.copy(), cache.states.last.copy())
+        y, cache = self.run(p, x, past)
+        return y, (cache.wide[:, cache.wide.shape[1] - self.kernel + 1 :].copy(), cache.states.last.copy())

@@ -51,15 +51,13 @@ class RWKV(Recurrent):
         maps = {f"W{name}": uniform(rng, dim, dim) for name in "kvro"}
         return {**mixes, **maps, "log_w": -5 + 8 * place, "u": np.full(dim, math.log(0.3))}
 
-    def run(self, p: Any, x: Array) -> tuple[Array, RWKVCache]:
-        return self._run(p, x, get_xp(x).zeros_like(x[:, :1]), ())
-
-    def _run(self, p: Any, x: Array, first: Array, past: tuple[Array, ...]) -> tuple[Array, RWKVCache]:
+    def run(self, p: Any, x: Array, past: tuple[Array, Array, Array] | None = None) -> tuple[Array, RWKVCache]:
         xp = get_xp(x)
+        first, *state = (past[0][:, None], *past[1:]) if past else (xp.zeros_like(x[:, :1]),)
         before = xp.concatenate([first, x[:, :-1]], axis=1)[:, : x.shape[1]]
         mixed = {name: before + p[f"mu_{name}"] * (x - before) for name in "kvr"}
         k, v, r = (linear(mixed[name], p[f"W{name}"]) for name in "kvr")
-        y, mean, size = wkv(k, v, _decay(p), p["u"], *past)
+        y, mean, size = wkv(k, v, _decay(p), p["u"], *state)
         gate = sigmoid(r)
         return linear(gate * y, p["Wo"]), RWKVCache(x, before, mixed, k, v, gate, y, mean, size)
 
@@ -84,7 +82,5 @@ class RWKV(Recurrent):
         self, p: Any, x: Array, memory: Array | None, past: tuple[Array, Array, Array] | None
     ) -> tuple[Array, tuple[Array, Array, Array]]:
         """The cache is the last token, and the mean and its size, (B, D) each."""
-        first, *state = past or (get_xp(x).zeros_like(x[:, 0]),)
-        y, cache = self._run(p, x, first[:, None], tuple(state))
-        last = x[:, -1], cache.mean[:, -1], cache.size[:, -1]
-        return y, (last[0].copy(), last[1].copy(), last[2].copy())
+        y, cache = self.run(p, x, past)
+        return y, (x[:, -1].copy(), cache.mean[:, -1].copy(), cache.size[:, -1].copy())

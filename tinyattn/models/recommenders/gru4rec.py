@@ -21,12 +21,10 @@ import numpy as np
 from ...backend import Array
 from ...data import Batch
 from ...layers import GRU, Past, dropout_mask, gather_rows
-from ...ops import Mask, dropout, dropout_backward, embedding
+from ...ops import dropout, dropout_backward, embedding
 from ...options import option
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
-
-CAUSAL = Mask(causal=True)
 
 
 @dataclass(kw_only=True)
@@ -56,7 +54,7 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x, caches = dropout(x, keep, self.dropout), []
         for weights in p["layers"]:
-            x, cache = GRU().forward(weights, x, mask=CAUSAL)
+            x, cache = GRU().run(weights, x)
             caches.append(cache)
         keep_last = dropout_mask(x, x.shape, self.dropout, rng)
         return dropout(x, keep_last, self.dropout), GRU4RecCache(keep, caches, keep_last)
@@ -64,7 +62,7 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
     def backward(self, p: Any, dh: Array, cache: GRU4RecCache) -> tuple[Array, dict[str, Any]]:
         dx, grads = dropout_backward(dh, cache.keep_last, self.dropout), list[Any]()
         for weights, remembered in zip(reversed(p["layers"]), reversed(cache.layers), strict=True):
-            dx, _, g = GRU().backward(weights, dx, remembered)
+            dx, g = GRU().run_backward(weights, dx, remembered)
             grads.insert(0, g)
         return dropout_backward(dx, cache.keep, self.dropout), {"layers": grads}
 

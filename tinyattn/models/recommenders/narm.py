@@ -17,11 +17,9 @@ import numpy as np
 from ...backend import Array, get_xp
 from ...data import Batch
 from ...layers import GRU, dense, dense_backward, dense_init, dropout_mask, gather_rows, glorot
-from ...ops import Mask, additive_attention, additive_attention_backward, dropout, dropout_backward, embedding
+from ...ops import additive_attention, additive_attention_backward, dropout, dropout_backward, embedding
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
-
-CAUSAL = Mask(causal=True)
 
 
 class NARMCache(NamedTuple):
@@ -61,7 +59,7 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
         """h (B, L, D), and the cache. Padding stands on the right, where no real position comes after it."""
         x = embedding(batch.ids, p["items"])
         keep = dropout_mask(x, x.shape, self.dropout, rng)
-        h, encoder = GRU().forward(p["encoder"], dropout(x, keep, self.dropout), mask=CAUSAL)
+        h, encoder = GRU().run(p["encoder"], dropout(x, keep, self.dropout))
         q, queries = dense(p["A1"], h)
         k, keys = dense(p["A2"], h)
         local, weights = additive_attention(q, k, h, p["v"])
@@ -81,7 +79,7 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
         dh_q, dA1 = dense_backward(p["A1"], dq, cache.queries)
         dstate += dh_k
         dstate += dh_q
-        dx, _, encoder = GRU().backward(p["encoder"], dstate, cache.encoder)
+        dx, encoder = GRU().run_backward(p["encoder"], dstate, cache.encoder)
         grads = {"encoder": encoder, "A1": dA1, "A2": dA2, "v": dv, "B": dB}
         return dropout_backward(dx, cache.keep, self.dropout), grads
 
@@ -91,7 +89,7 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
 
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D): what `forward` gives for the last position of each history. One query each: no L × L weights."""
-        h, _ = GRU().forward(p["encoder"], embedding(batch.ids, p["items"]), mask=CAUSAL)
+        h, _ = GRU().run(p["encoder"], embedding(batch.ids, p["items"]))
         last = gather_rows(h, last_position(batch))                      # (B, 1, D)
         values = h * (batch.ids != 0)[..., None]                         # padding adds nothing
         local, _ = additive_attention(dense(p["A1"], last)[0], dense(p["A2"], h)[0], values, p["v"], causal=False)
