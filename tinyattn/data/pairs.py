@@ -14,7 +14,7 @@ from .fields import DataError
 from .parts import Parts, tenths
 from .read import read_text
 from .slices import cut, rows_of_step, steps_of
-from .vocabulary import Vocabulary, refuse_nul
+from .vocabulary import Vocabulary, refuse_no_text, refuse_nul
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,7 @@ def characters(texts: Iterable[str]) -> Vocabulary:
 
 def numbers_of(text: str, vocabulary: Vocabulary) -> np.ndarray:
     """(n,): the numbers of a text's characters. Raises ValueError for an empty text and an unknown character."""
-    if not text:
-        raise ValueError("the text is empty: expected at least one character")
+    refuse_no_text(text)
     try:
         return vocabulary.numbers(text)
     except ValueError:

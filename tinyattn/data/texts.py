@@ -25,8 +25,6 @@ class Text:
 
     def __post_init__(self) -> None:
         refuse_no_text(self.text)
-        if not self.text:
-            raise ValueError("the text is empty: expected at least one character")
         refuse_nul([self.text], "the text")
 
     @classmethod

@@ -89,6 +89,8 @@ def refuse_masked(values: Any) -> None:
 
 
 def refuse_no_text(text: Any) -> None:
-    """Raise ValueError for a text that is no string, such as a list of texts."""
+    """Raise ValueError for a text that is no string, such as a list of texts, and for an empty one."""
     if not isinstance(text, str):
         raise ValueError(f"the text is {shortened(repr(text))}, expected a string")
+    if not text:
+        raise ValueError("the text is empty: expected at least one character")

@@ -11,8 +11,7 @@ PARTS = 4                # of users, as equal as ties allow
 
 def by_history(split: Split) -> dict[str, np.ndarray]:
     """By the number of items before the test item."""
-    lengths = split.data.lengths[split.evaluated] - 1
-    return _quantiles(lengths, "items of history")
+    return _quantiles(split.data.lengths[split.evaluated] - 1, "items of history")
 
 
 def by_popularity(split: Split) -> dict[str, np.ndarray]:

@@ -73,8 +73,7 @@ class SequenceModel(Trained):
             value = self._measures(network, p, self.sampler(others[0]).whole())[self.criterion.removeprefix("-")]
             return -value if self.criterion.startswith("-") else value
 
-        validated = validate if parts.valid else None
-        self._train(network, self.sampler(train), validated, self.fingerprint(parts), **how)
+        self._train(network, self.sampler(train), validate if parts.valid else None, self.fingerprint(parts), **how)
         for what, vocabulary in known.items():
             setattr(self, what, vocabulary)
         return self

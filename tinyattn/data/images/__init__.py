@@ -5,7 +5,3 @@ from .hidden import HiddenBatch, HiddenSampler, Hiding, WordedImages
 from .images import ImageBatch, Images, ImageSampler, NumberedImages, read_images, standardised
 from .source import IMAGE_SETS, ImageSource
 from .words import learn_words, nearest_words
-
-__all__ = ["IMAGE_SETS", "HiddenBatch", "HiddenSampler", "Hiding", "ImageBatch", "ImageSampler", "ImageSource",
-           "Images", "NumberedImages", "WordedImages", "learn_words", "nearest_words", "read_images",
-           "standardised"]  # fmt: skip

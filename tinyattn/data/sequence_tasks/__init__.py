@@ -8,6 +8,3 @@ from .induction import Induction
 from .recall import Recall
 from .sequence_task import Drawn, SequencePart, SequenceTask, TaskSampler
 from .source import SEQUENCE_TASKS, SequenceTaskSource
-
-__all__ = ["SEQUENCE_TASKS", "Balance", "Count", "Drawn", "Induction", "Recall", "SelectiveCopy", "SequencePart",
-           "SequenceTask", "SequenceTaskSource", "TaskSampler"]  # fmt: skip

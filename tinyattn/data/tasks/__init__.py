@@ -5,5 +5,3 @@ from .letters import Copy, Reverse, Sort
 from .task import Task
 
 TASKS: dict[str, type[Task]] = {task.name: task for task in (Dates, Reverse, Copy, Sort)}
-
-__all__ = ["TASKS", "Copy", "Dates", "Reverse", "Sort", "Task"]

@@ -24,6 +24,3 @@ def tokenizer_of(folder: Path, size: int, ends: Collection[int] = ()) -> Tokeniz
     """
     read = (kind.of_folder(folder, size, ends) for kind in TOKENIZERS.values())
     return next(tokenizer for tokenizer in read if tokenizer is not None)
-
-
-__all__ = ["TOKENIZERS", "TokenNumbers", "Tokenizer", "TokenizerFile", "Tokens", "learned_tokens", "tokenizer_of"]

@@ -60,8 +60,6 @@ class Tokens(Tokenizer):
 
     def encode(self, text: str) -> np.ndarray:
         refuse_no_text(text)
-        if not text:
-            raise ValueError("the text is empty: expected at least one character")
         characters = np.array(list(text))
         numbers = self.numbers_or_zero(characters) - 1
         if np.any(numbers < 0):

@@ -72,8 +72,6 @@ class TokenizerFile(Tokenizer):
     def encode(self, text: str) -> np.ndarray:
         """The first tokens are those that the tokenizer adds before every text; LLaMA's adds one."""
         refuse_no_text(text)
-        if not text:
-            raise ValueError("the text is empty: expected at least one character")
         with _refusing(f"{FILE} cannot read the text {shortened(repr(text))}"):
             ids = self._reader.encode(text).ids
         if not ids:

@@ -6,5 +6,3 @@ from .tastes import TasteWorld
 from .world import World
 
 WORLDS: dict[str, type[World]] = {cls.name: cls for cls in (SeriesWorld, ChainWorld, TasteWorld)}
-
-__all__ = ["WORLDS", "ChainWorld", "SeriesWorld", "TasteWorld", "World"]
