@@ -164,7 +164,7 @@ def ranking(device: str, size: tuple[int, int, int], on_host: bool = False) -> S
     def step(i: int) -> np.ndarray:
         if on_host:
             return top(model.score(read), BEST)
-        scores = network.score_items(model.parameters, model._states(network, model.parameters, read, None))
+        scores = network.score_items(model.parameters, model._states(read, None))
         best = []
         for _ in range(BEST):  # CuPy has no top-k, and its argpartition sorts
             best.append(xp.argmax(scores, axis=1))

@@ -664,4 +664,4 @@ def test_an_epoch_answers_where_whole_histories_have_finite_scores(size):
     model.parameters["positions"][0] = size
     before = model.score([split.data.sequence(0)[:-1]])
     assert np.all(np.isfinite(before[:, 1:]))
-    assert model._is_finite(model.network, model.parameters, split.data) == (size == 1)
+    assert model._is_finite(split.data) == (size == 1)

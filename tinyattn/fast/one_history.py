@@ -110,8 +110,9 @@ class OneHistory:
         return x / size
 
 
-def states(model: Any, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
+def states(model: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
     """`NeuralRecommender._states` of few histories, one by one on the host."""
+    network, p = model.network, model.parameters
     if not 0 < len(histories) <= FEW or not network.is_plain or not is_numpy(get_xp(p[network.scored])):
         return NotImplemented
     one = vars(network).get("_one_history")                      # kept by the network since the first answer

@@ -4,16 +4,15 @@ import math
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass
-from functools import partial
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from .. import backend
 from ..data import Interactions, ItemVectors, Sampler, Split, Vocabulary, cut, pad
-from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
+from ..evaluation import LazyScores, NaNScoreError, full_ranking
 from ..evaluation.protocol import SCORES_AT_ONCE, parts_of
 from ..forms import readable, replaceable
 from ..options import make_parts, option, options_of
@@ -103,17 +102,14 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
         def validate(p: Any) -> float:
             assert chosen is not None
-            p = p if item_vectors is None else learned.whole(p)
-
-            def lazy_scores(histories: list[np.ndarray], users: np.ndarray | None) -> LazyScores:
-                return self._lazy_scores(network, p, histories, users)
-
-            model = SimpleNamespace(lazy_scores=lazy_scores, reads_times=network.reads_times)
+            model = copy(self)
+            model.network, model.parameters = network, p if item_vectors is None else learned.whole(p)
+            model.items, model.users = data.items, data.users
             try:
                 score = full_ranking(model, chosen, "valid")["ndcg@10"]
             except NaNScoreError:
                 return math.nan                              # the loop reports the step
-            return score if self._is_finite(network, p, chosen.data) else math.nan
+            return score if model._is_finite(chosen.data) else math.nan
 
         def begin(learner: Learner) -> None:
             if start is not None:
@@ -127,19 +123,19 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         if item_vectors is not None:
             self.network, self.parameters, self.moments = network, learned.whole(self.parameters), None
 
-    def _is_finite(self, network: Any, p: Any, data: Interactions) -> bool:
+    def _is_finite(self, data: Interactions) -> bool:
         """Are all users' scores finite, after their whole histories? Computed only if a parameter exceeds HUGE.
 
         In the readable form: a faster one of few histories may be finite where a batch is not.
         """
-        xp = backend.get_xp(p[network.scored])
-        if all(xp.max(xp.abs(leaf)) < HUGE for _, leaf in leaves(p)):
+        xp = backend.get_xp(self.parameters[self.network.scored])
+        if all(xp.max(xp.abs(leaf)) < HUGE for _, leaf in leaves(self.parameters)):
             return True
         users = np.flatnonzero(data.lengths)
-        for part in parts_of(len(users), max(1, SCORES_AT_ONCE // network.n_items)):
-            read: Any = data.timed if network.reads_times else data.sequence
+        for part in parts_of(len(users), max(1, SCORES_AT_ONCE // self.network.n_items)):
+            read: Any = data.timed if self.reads_times else data.sequence
             with readable():
-                scores = self._score(network, p, [read(u) for u in users[part].tolist()], users[part] + 1)
+                scores = self.score([read(u) for u in users[part].tolist()], users[part] + 1)
             if not np.all(np.isfinite(scores[:, 1:])):
                 return False
         return True
@@ -197,7 +193,9 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         """
         if not hasattr(self, "network"):
             self.fitted()                                   # raises
-        return self._score(self.network, self.parameters, histories, users)
+        states = self._states(histories, users)
+        with np.errstate(over="ignore", invalid="ignore"):           # a ranking refuses NaN
+            return backend.to_numpy(self.network.score_items(self.parameters, states))
 
     def growing(self) -> Growing | None:
         self.fitted()
@@ -207,7 +205,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         extend, xp = network.extending(p), backend.get_xp(p[network.scored])
 
         def score(items: np.ndarray, past: Any) -> tuple[np.ndarray, Any]:
-            with np.errstate(over="ignore", invalid="ignore"):       # as in `_score`
+            with np.errstate(over="ignore", invalid="ignore"):       # as in `score`
                 h, kept = extend(xp.asarray(items[None]), past)
                 return backend.to_numpy(network.score_items(p, h[:, -1])), kept
 
@@ -216,22 +214,15 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
         """All states, whose products with items are computed in tiles: see `Products`."""
         self.fitted()
-        return self._lazy_scores(self.network, self.parameters, histories, users)
-
-    def _lazy_scores(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> LazyScores:
-        if not backend.is_numpy(backend.get_xp(p[network.scored])):
-            return WholeRows(partial(self._score, network, p), histories, users, network.n_items)
-        h, E = network.as_products(p, self._states(network, p, histories, users))
+        if not backend.is_numpy(backend.get_xp(self.parameters[self.network.scored])):
+            return super().lazy_scores(histories, users)
+        h, E = self.network.as_products(self.parameters, self._states(histories, users))
         return Products(h, E, self.workers)
 
-    def _score(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> np.ndarray:
-        states = self._states(network, p, histories, users)
-        with np.errstate(over="ignore", invalid="ignore"):           # a ranking refuses NaN
-            return backend.to_numpy(network.score_items(p, states))
-
     @replaceable
-    def _states(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
+    def _states(self, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
         """(len(histories), D): the state after each history, on the parameters' device."""
+        network, p = self.network, self.parameters
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         if "users" in p and np.any((users < 0) | (users > network.n_users)):
             raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.n_users}")
