@@ -132,7 +132,8 @@ def _merge(made: Any, mine: list[dict[str, Any]], built: set[str]) -> Iterator[s
                 note = nbformat.v4.new_markdown_cell(KEPT, id=f"note-{i}")
                 cell.id = f"yours-{i}"
                 extra = [note, cell]
-                yield f"  kept, though the chapter no longer has it: {_first_line(cell.source)}"
+                first = next((line for line in cell.source.splitlines() if line.strip()), "an empty cell")
+                yield f"  kept, though the chapter no longer has it: {first[:80]}"
             where = 0 if before is None else next(k for k, c in enumerate(cells) if c is before) + 1
             cells[where:where] = extra
         elif i not in placed:
@@ -148,10 +149,6 @@ def _defines(source: str) -> str:
     """The exercise that a cell answers, or ""."""
     names = re.findall(r"^def (\w+)\(|^(\w+) = ", source, re.M)
     return next((name for pair in reversed(names) for name in pair if name in BY_NAME), "")
-
-
-def _first_line(source: str) -> str:
-    return next((line for line in source.splitlines() if line.strip()), "an empty cell")[:80]
 
 
 def _again(folder: Path, chapter: Chapter) -> Iterator[str]:

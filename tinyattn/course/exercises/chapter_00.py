@@ -9,7 +9,6 @@ from ..graders import Function, Number
 from ..plain import plain_spec
 from ..prose import Prose
 
-PROSE = Prose(0)
 EPISODES, OFFERED = 54, 10                   # of chance_hit_rate
 
 
@@ -75,7 +74,7 @@ WRONG_RANK = dict(
     compared_with_the_index=lambda scores, target: 1 + np.sum(scores > target),
 )
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(0).exercises(
     chance_hit_rate=Number(_chance, tolerance=0.015),
     my_hit_rate=Function(HIT_RATE, tempting=WRONG_HIT_RATE),
     repaired_rank=Function(RANK, tempting=WRONG_RANK),

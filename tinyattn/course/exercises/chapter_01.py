@@ -13,7 +13,6 @@ from ..graders import Function, Number, Property
 from ..plain import Changes, changed, op_spec
 from ..prose import Prose
 
-PROSE = Prose(1)
 SHARE = 0.9                  # of nine_tenths
 
 
@@ -115,7 +114,7 @@ SELF_LOOKUP = op_spec(
     "self_lookup", "out = softmax(q kᵀ / √d) v with q = x W_q, k = x W_k, v = x W_v", _case, self_lookup, "out", "p",
     oracle=lambda x, W_q, W_k, W_v: oracles.attention(x @ W_q, x @ W_k, x @ W_v), scale=_size)  # fmt: skip
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(1).exercises(
     nine_tenths=Number(_temperature, tolerance=0.01),
     my_softmax=Function("softmax", tempting=WRONG_SOFTMAX, last_test=_of_one_row),
     self_lookup=Function(SELF_LOOKUP, tempting=TEMPTING),

@@ -10,7 +10,6 @@ from ..graders import Function, Number, Property
 from ..plain import changed
 from ..prose import Prose
 
-PROSE = Prose(2)
 PAIRS = 20_000               # pairs drawn for score_std
 WIDTH, HEADS = 1024, 16      # of transformer_divisor: the Transformer's big model
 
@@ -50,7 +49,7 @@ WRONG_ATTENTION = dict(
     worst_first=lambda q, k, v: ops.attention(-q, k, v),
 )
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(2).exercises(
     score_std=Number(_score_std, 0.05, f"On paper it is √d; the library measures {{}} over {PAIRS:,} pairs."),
     my_attention=Function("attention", tempting=WRONG_ATTENTION, names=(("weights", "p"),)),
     transformer_divisor=Number(_divisor, tolerance=0.01),

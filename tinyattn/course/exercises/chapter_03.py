@@ -6,8 +6,6 @@ from ... import ops
 from ..graders import Function, Number, Property
 from ..prose import Prose
 
-PROSE = Prose(3)
-
 
 def _gradient_of_a_weight(x: list[int], dy: list[int]) -> float:
     """dW[0, 1] for two tokens. `x` has entry 0 of each token, `dy` the upstream gradient of output 1 of each token."""
@@ -38,7 +36,7 @@ WRONG_SOFTMAX_BACKWARD = dict(
     over_the_batch=lambda dp, p: p * (dp - np.sum(dp * p, axis=0, keepdims=True)),
 )
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(3).exercises(
     gradient_of_a_weight=Number(_gradient_of_a_weight, tolerance=1e-6),
     my_linear_backward=Function("linear", part="backward"),
     my_softmax_backward=Function(                         # without a mask, which a later chapter introduces

@@ -11,7 +11,6 @@ from ..graders import Function, Number, Property
 from ..plain import Changes, op_spec
 from ..prose import Prose
 
-PROSE = Prose(5)
 SYMBOLS, POSITIONS = 8, 8    # of loss_of_a_cheat
 
 
@@ -60,7 +59,7 @@ def _rest_is_kept(model: Any) -> str:
     )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(5).exercises(
     loss_of_a_cheat=Number(_loss_of_a_cheat, tolerance=0.03),
     my_masked_softmax=Function("softmax", takes=("mask",), conventions=False),  # True = may look; an empty row is zeros
     my_decoder_weights=Function(DECODER, tempting=Changes(_decoder_weights)),

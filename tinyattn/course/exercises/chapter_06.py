@@ -11,8 +11,6 @@ from ..graders import Function, Number, Property
 from ..plain import Changes, op_spec
 from ..prose import Prose
 
-PROSE = Prose(6)
-
 
 def _one_head_share() -> float:
     """The largest mean R² with which one head's output, w of one look-up and 1 - w of another, explains both."""
@@ -95,7 +93,7 @@ FROM_HEADS = op_spec(
     "from_heads", "y is the heads side by side, times W_o", _joined_case, lambda out, W_o: merge(out) @ W_o, "y",
     backward=_from_heads_backward, wrt=("out", "W_o"))  # fmt: skip
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(6).exercises(
     one_head_share=Number(_one_head_share, tolerance=0.04),
     to_heads=Function(TO_HEADS, tempting=dict(
         reshape_alone=lambda x, W, heads: _cut(x @ W, heads),

@@ -13,7 +13,6 @@ from ..graders import Function, Number, Property
 from ..plain import plain_spec
 from ..prose import Prose
 
-PROSE = Prose(7)
 FAR = 100                    # of bucket_of_100
 
 
@@ -158,7 +157,7 @@ WRONG_ROPE_BACKWARD = dict(
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(7).exercises(
     knows_no_order=Property(
         "multi_head_attention", "merge_no_T", gives=("multi_head_attention",), others=("split_no_T",)
     ),

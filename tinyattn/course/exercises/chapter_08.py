@@ -10,8 +10,6 @@ from ..graders import Function, Number, Property
 from ..plain import Changes
 from ..prose import Prose
 
-PROSE = Prose(8)
-
 
 def _stream_std(blocks: int) -> float:
     """The standard deviation of the sum of a standard normal stream and two more for each block."""
@@ -44,7 +42,7 @@ def _only_normalised(
     return x + adapters.feed_forward(h, W_1, b_1, W_2, b_2)
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(8).exercises(
     my_layer_norm=Function("layer_norm", takes=("eps",), conventions=False, tempting=Changes(_layer_norm)),
     my_layer_norm_backward=Function("layer_norm", part="backward", tempting=dict(rstd_for_x_hat=_rstd_for_x_hat)),
     each_token_alone=Property("layer_norm", "axis", gives=("layer_norm",), others=("all_axes",)),

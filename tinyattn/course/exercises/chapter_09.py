@@ -11,7 +11,6 @@ from ..graders import Checker, Function, Number, Property
 from ..plain import Changes, changed
 from ..prose import Prose
 
-PROSE = Prose(9)
 ONE_TOKEN = ("no_scale", "scale_of_keys", "softmax_axis", "no_rowmax", "off_by_one_peek", "scale_np64", "softmax_diag",
              "rowsum_missing", "dv_missing_batch", "backward_changes_input")  # fmt: skip
 
@@ -94,7 +93,7 @@ def _rms_backward(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
 
 
 _centred = changed(_rms_backward, "(g - x_hat -> (g - np.mean(g, axis=-1, keepdims=True) - x_hat")
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(9).exercises(
     my_gradcheck=Checker(largest_error, RIGHT_PAIRS, WRONG_PAIRS),
     twins_change_nothing=Property("attention", "scale_of_keys", gives=("attention",)),
     caught_by_one_token=Number(_caught_by_one_token, exactly=True, computed="Of the ten bugs, {} shows."),

@@ -14,7 +14,6 @@ from ..graders import Function, Judge, Number
 from ..plain import Changes, changed, plain_spec
 from ..prose import Prose
 
-PROSE = Prose(10)
 EPS, BETAS = 1e-8, (0.9, 0.98)
 QUINTIC, CUBIC = (3.4445, -4.7750, 2.0315), (1.5, -0.5, 0.0)
 
@@ -121,12 +120,10 @@ def _in_the_mean_alone(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: A
     return w - lr * m / (1 - BETAS[0] ** t) / (np.sqrt(v / (1 - BETAS[1] ** t)) + EPS), m, v
 
 
-def _moments_decay(w: Any, g: Any, m: Any, v: Any, t: Any, lr: Any, decay: Any) -> Any:
-    moved, m, v = _adamw(w, g, m, v, t, lr, decay)
-    return moved, m * (1 - lr * decay), v * (1 - lr * decay)
-
-
-WRONG_ADAMW = Changes(_decayed, in_the_mean_alone=_in_the_mean_alone, moments_decay=_moments_decay)  # fmt: skip
+WRONG_ADAMW = Changes(_decayed,
+    in_the_mean_alone=_in_the_mean_alone,
+    moments_decay=changed(_decayed, "* w, m, v -> * w, m * (1 - lr * decay), v * (1 - lr * decay)"),
+)
 
 
 # my_rate
@@ -299,7 +296,7 @@ UNEQUAL_STEPS = dict(
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(10).exercises(
     my_momentum=Function(MOMENTUM, tempting=WRONG_MOMENTUM),
     steps_saved=Number(_steps_saved, tolerance=0.03),
     my_adam=Function(ADAM, tempting=WRONG_ADAM),

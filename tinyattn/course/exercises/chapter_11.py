@@ -14,10 +14,9 @@ from ...check.subject import Subject
 from ...models import FPMC, SASRec
 from ...tree import leaves
 from ..graders import Function, Judge, Number
-from ..plain import Changes, op_spec, plain_spec
+from ..plain import Changes, changed, op_spec, plain_spec
 from ..prose import Prose
 
-PROSE = Prose(11)
 CHANCES = 0.3, 0.1                                   # of bpr_optimum
 PEOPLE, ITEMS = 100_000, 20_000                      # of fpmc_over_sasrec
 
@@ -73,9 +72,7 @@ def _of_pair(dloss: Any, x: Any, good: Any, bad: Any) -> Any:
 WRONG_BPR = Changes(_bpr_backward,
     of_pair=_of_pair,
     dloss_ignored=lambda dloss, x, good, bad: _bpr_backward(np.ones_like(np.asarray(dloss)), x, good, bad),
-    of_mean_loss=lambda dloss, x, good, bad: tuple(
-        g / max(np.size(dloss), 1) for g in _bpr_backward(dloss, x, good, bad)
-    ),
+    of_mean_loss=changed(_bpr_backward, "(dloss)[..., None] -> (dloss)[..., None] / max(np.size(dloss), 1)"),
 )
 
 
@@ -216,12 +213,9 @@ def _by_columns(share: Any, joined: bool = False) -> Any:
     def made(sessions: Any, lanes: Any) -> Any:
         columns = []
         for lane in range(lanes):
-            part = [list(map(int, s)) for s in share(sessions, lanes, lane)]
-            if joined:
-                whole = [(x, i == 0) for s in part for i, x in enumerate(s)]
-                columns.append([(a, b, first) for (a, first), (b, _) in pairwise(whole)])
-            else:
-                columns.append([(s[i], s[i + 1], i == 0) for s in part for i in range(len(s) - 1)])
+            runs = [[(int(x), i == 0) for i, x in enumerate(s)] for s in share(sessions, lanes, lane)]
+            runs = [[x for run in runs for x in run]] if joined else runs
+            columns.append([(a, b, first) for run in runs for (a, first), (b, _) in pairwise(run)])
         T = max(map(len, columns))
         table = [[c[t] if t < len(c) else (0, 0, False) for c in columns] for t in range(T)]
         return tuple(np.array([[one[i] for one in row] for row in table]) for i in range(3))
@@ -287,7 +281,7 @@ ORDERED = dict(
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(11).exercises(
     my_bpr_backward=Function(BPR, part="backward", tempting=WRONG_BPR),
     # z with σ(z) = p_A / (p_A + p_B), where the slopes of both kinds of pairs cancel
     bpr_optimum=Number(lambda: math.log(CHANCES[0] / CHANCES[1]), tolerance=0.01),

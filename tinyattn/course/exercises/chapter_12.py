@@ -12,8 +12,6 @@ from ..plain import Changes, changed, op_spec, plain_spec
 from ..prose import Prose
 from .chapter_11 import _dot, state_at_large_scores, triple
 
-PROSE = Prose(12)
-
 
 def _belief(p: float, n: int) -> float:
     """σ(z) where p · -log σ(z) + 1/n · -log(1 - σ(z)) is smallest, by bisection of its slope."""
@@ -137,9 +135,7 @@ def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
 
 WRONG_PAIR = Changes(_pair_loss_backward,
     of_mean_logit=lambda dloss, h, good, bad: tuple(g / h.shape[-1] for g in _pair_loss_backward(dloss, h, good, bad)),
-    of_mean_loss=lambda dloss, h, good, bad: tuple(
-        g / max(np.size(dloss), 1) for g in _pair_loss_backward(dloss, h, good, bad)
-    ),
+    of_mean_loss=changed(_pair_loss_backward, "(dloss)[..., None] -> (dloss)[..., None] / max(np.size(dloss), 1)"),
     of_difference=_of_difference,
     dloss_ignored=lambda dloss, h, good, bad: _pair_loss_backward(np.ones_like(np.asarray(dloss)), h, good, bad),
 )
@@ -212,7 +208,7 @@ WRONG_SCORES = Changes(_scores,
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(12).exercises(
     my_shifted_batch=Function(BATCH, tempting=WRONG_BATCH),
     my_pair_loss_backward=Function(PAIR, part="backward", tempting=WRONG_PAIR),
     bce_belief=Number(_belief, tolerance=0.005),

@@ -11,7 +11,6 @@ from ..graders import Function, Number
 from ..plain import plain_spec
 from ..prose import Prose
 
-PROSE = Prose(13)
 MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
 
 
@@ -192,7 +191,7 @@ def _best_of_twenty() -> float:
     return float(highest) / PEOPLE - TRUE_RATE
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(13).exercises(
     my_mean_ranks=Function(MEAN_RANKS, tempting=WRONG_RANKS),
     repaired_counts=Function(COUNTS, tempting=WRONG_COUNTS),
     my_sampled_hit=Function(SAMPLED_HIT, tempting=WRONG_HITS),

@@ -10,7 +10,6 @@ from ..graders import Function, Number
 from ..plain import Changes, op_spec, plain_spec
 from ..prose import Prose
 
-PROSE = Prose(14)
 SYMBOLS, MASKED, REPLACED, KEPT = 8, 0.8, 0.1, 0.1     # of loss_with_kept_items
 
 
@@ -191,7 +190,7 @@ WRONG_PROPERTY = dict(
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(14).exercises(
     my_cloze=Function(CLOZE, tempting=WRONG_CLOZE),
     loss_with_kept_items=Number(_loss_with_kept_items, tolerance=0.01),
     no_target_is_read=Function(NO_TARGET_IS_READ, may_assert=True, tempting=WRONG_PROPERTY),

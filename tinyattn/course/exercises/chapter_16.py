@@ -14,7 +14,6 @@ from ..graders import Function, Number
 from ..plain import Changes, op_spec, plain_spec
 from ..prose import Prose
 
-PROSE = Prose(16)
 WIDTH, LAYERS = 512, 6                       # of attention_parameters: the paper's base model
 
 
@@ -173,7 +172,7 @@ def _overwritten(past: Any, new: Any) -> Any:
     return np.concatenate([past[..., :-1, :], new], axis=-2)
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(16).exercises(
     my_cross_attention_backward=Function(CROSS, part="backward", tempting=Changes(_cross_backward)),
     attention_parameters=Number(
         _attention_parameters, exactly=True, computed="18 attentions of 4 · 512² make 18,874,368."

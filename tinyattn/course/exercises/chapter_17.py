@@ -13,7 +13,6 @@ from ..graders import Function, Number
 from ..plain import Changes, changed, op_spec
 from ..prose import Prose
 
-PROSE = Prose(17)
 N, D = 32, 512                               # of recurrent_over_attention
 STEPS, FORGET_BIAS = 100, 1.0                # of power_of_ten_left
 LETTERS, BITS = 27, 32                       # of letters_that_fit
@@ -199,7 +198,7 @@ WRONG_ADDITIVE = Changes(additive_scores,
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(17).exercises(
     my_rnn=Function(RNN, tempting=WRONG_RNN),
     repaired_scan=Function(SCAN, tempting=WRONG_SCAN),
     # multiplications of n products (1, d) @ (d, d), divided by those of one (n, d) @ (d, n)

@@ -18,7 +18,6 @@ from ..graders.calling import run_answer
 from ..plain import Changes, plain_spec
 from ..prose import Prose
 
-PROSE = Prose(18)
 TOKENS, TILE = 1024, (128, 64)               # of tiles_visited
 
 
@@ -32,11 +31,6 @@ def _strided_pairs(n: int) -> int:
     """The number of pairs with |i - j| < ℓ or (i - j) mod ℓ = 0, for ℓ = √n."""
     stride, distance = math.isqrt(n), np.arange(1, n)
     return int(n + 2 * ((n - distance) * ((distance < stride) | (distance % stride == 0))).sum())
-
-
-def _strided_exponent() -> float:
-    few, many = 2**20, 2**24
-    return math.log(_strided_pairs(many) / _strided_pairs(few), many / few)
 
 
 # my_online_softmax
@@ -292,11 +286,11 @@ WRONG_LINEAR = Changes(_recurrence,
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(18).exercises(
     my_online_softmax=OnlineSoftmax(ONLINE, tempting=WRONG_ONLINE),
     tiles_visited=Number(_tiles_visited, exactly=True),
     my_tile_gradients=Function(TILE_GRADIENTS, tempting=WRONG_TILE),
-    strided_exponent=Number(_strided_exponent, tolerance=0.02),
+    strided_exponent=Number(lambda: math.log(_strided_pairs(2**24) / _strided_pairs(2**20), 2**4), tolerance=0.02),
     repaired_mask=Function(REPAIRED, tempting=WRONG_MASK),
     my_linear_attention=Function(FEATURES, tempting=WRONG_LINEAR, last_test=_keeps_no_square),
 )

@@ -12,8 +12,6 @@ from ..graders import Function, Judge, Number
 from ..plain import Changes, changed, plain_spec
 from ..prose import Prose
 
-PROSE = Prose(19)
-
 
 def _held(delta: float, state: float) -> float:
     """One channel with one state, A = -1, B = C = 1, D = 0: y after a token 1 with Δ = delta."""
@@ -154,7 +152,7 @@ WRONG_FORMS = dict(
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(19).exercises(
     my_chunk=Function(CHUNK, tempting=Changes(_chunk)),
     my_state_backward=Function(STATE_GRADIENTS, tempting=WRONG_GRADIENTS),
     shifts_change_nothing=Judge(shifts_change_nothing, RIGHT_FORMS, WRONG_FORMS),

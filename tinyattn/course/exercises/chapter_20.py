@@ -11,7 +11,6 @@ from ..graders import Function, Number
 from ..plain import Changes, changed, plain_spec
 from ..prose import Prose
 
-PROSE = Prose(20)
 GRID, SIDE, WIDTH = 56, 7, 96                # of window_saving: Swin's first stage, at 224 x 224 pixels
 
 
@@ -98,13 +97,6 @@ WRONG_DISTANCE = Changes(_attention_distance,
 )
 
 
-# window_saving
-def _window_saving() -> float:
-    """The ratio of a token's multiply-adds with all keys to those with a window's: projections and two products."""
-    full, window = (4 * WIDTH * WIDTH + 2 * keys * WIDTH for keys in (GRID**2, SIDE**2))
-    return full / window
-
-
 # repaired_windows
 def _windows(height: int, width: int, window: int, shift: int) -> Any:
     """The (n, n) mask of pairs in one window."""
@@ -139,9 +131,10 @@ WRONG_WINDOWS = Changes(_windows,
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(20).exercises(
     my_patch_gradients=Function(PATCHES, tempting=Changes(_patch_gradients)),
     my_attention_distance=Function(DISTANCE, tempting=WRONG_DISTANCE),
-    window_saving=Number(_window_saving, tolerance=0.03),
+    # a token's multiply-adds with all keys over those with a window's: four projections and two products
+    window_saving=Number(lambda: (4 * WIDTH + 2 * GRID**2) / (4 * WIDTH + 2 * SIDE**2), tolerance=0.03),
     repaired_windows=Function(WINDOWS, tempting=WRONG_WINDOWS),
 )

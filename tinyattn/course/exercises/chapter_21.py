@@ -17,7 +17,6 @@ from ..plain import Changes, changed, plain_spec
 from ..prose import Prose
 from .chapter_10 import WRONG_FACTOR, _factor
 
-PROSE = Prose(21)
 EPOCHS, STEPS = 3, 40                         # of waits_of_a_loop
 OPERATIONS, BYTES = 67e12, 4.8e12             # a second, of width_of_the_ridge: an H200's float32 and its memory
 OF_WIDTH, OF_ROW = (np.uint64(x) for x in _AXIS_MULTIPLIERS[:2])
@@ -268,7 +267,7 @@ WRONG_MASKS = dict(
 )
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(21).exercises(
     # the width D at which 2 n D² operations take as long as 8 n D bytes
     width_of_the_ridge=Number(lambda: 4 * OPERATIONS / BYTES, tolerance=0.03),
     waits_of_a_loop=Number(_waits_of_a_loop, exactly=True),

@@ -15,7 +15,6 @@ from ..plain import Changes, plain_spec
 from ..prose import Prose
 from .chapter_21 import _atol
 
-PROSE = Prose(22)
 STEP_MS, PRODUCTS_MS = 98.9, (30.4, 23.9)    # the chapter's profile: a whole step; products of linear maps, attention
 ROUNDS, CLOSE = 15, 0.12                     # of repaired_benchmark: measured rounds, and the tolerance
 
@@ -347,7 +346,7 @@ WRONG_FORMS = dict(
 )  # fmt: skip
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(22).exercises(
     # the speed-up of a step whose products take no time at all
     amdahl_limit=Number(lambda: STEP_MS / (STEP_MS - sum(PRODUCTS_MS)), tolerance=0.02),
     my_heads=Function(HEADS, tempting=WRONG_HEADS, last_test=_loops_over_no_heads),

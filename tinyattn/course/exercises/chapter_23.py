@@ -12,8 +12,6 @@ from ..graders import Function, Judge, Number
 from ..plain import Changes, plain_spec
 from ..prose import Prose
 
-PROSE = Prose(23)
-
 
 # my_pointwise_backward
 def _gradients(dout: Any, q: Any, k: Any, v: Any, s: Any) -> Any:
@@ -126,7 +124,7 @@ COMPARISON = plain_spec(
 )  # fmt: skip
 
 
-EXERCISES = PROSE.exercises(
+EXERCISES = Prose(23).exercises(
     my_pointwise_backward=Function(                       # without mask and bias
         "pointwise_attention", part="backward", forward=lambda q, k, v: ops.pointwise_attention(q, k, v),
         tempting=Changes(_gradients),

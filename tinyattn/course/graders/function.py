@@ -323,8 +323,8 @@ class _Tried:
         if op.spec.shown and case and not made:
             with silenced():
                 case = op.spec.shown(op, case)
-        named = in_lines({self._in_task(name): x for name, x in case.items()})
-        return named or [self._named(line) for line in first.counterexample.splitlines()]
+        text = re.sub(r"^(\w+)(?= = )", lambda name: self._in_task(name[1]), first.counterexample, flags=re.M)
+        return in_lines({self._in_task(name): x for name, x in case.items()}) or text.splitlines()
 
     def _only_exchanged(self) -> bool:
         """Whether the answer returns the expected results in another order, on the counterexample and a few cases."""
@@ -356,10 +356,6 @@ class _Tried:
             except (TooLongError, Exception):  # it raises, or its gradients do not fit
                 return {}, {}
         return both[0], both[1]
-
-    def _named(self, line: str) -> str:
-        """The line with the library's names of outputs replaced by the task's."""
-        return re.sub(r"^(\w+)(?= = )", lambda name: self._in_task(name[1]), line)
 
     def _gives_the_same_as(self, wrong: Callable[..., Any]) -> bool:
         """Whether the answer gives the same results as `wrong`."""
