@@ -406,7 +406,8 @@ def _length(case: dict[str, Any]) -> int:
 
 
 def dtype_of(case: dict[str, Any]) -> Any:
-    return next(x.dtype for x in _arrays(case).values() if x.dtype.kind == "f")
+    """The dtype of the first array of floats; None if there is none, as in a case of ids."""
+    return next((x.dtype for x in _arrays(case).values() if x.dtype.kind == "f"), None)
 
 
 def _is_empty(spec: Spec, case: dict[str, Any]) -> bool:
