@@ -31,7 +31,7 @@ from tinyattn.check.property import Violation
 from tinyattn.check.runner import check_in_process
 from tinyattn.check.specs import SPECS, properties_of
 from tinyattn.check.subject import CannotRunError, MissingError, Subject
-from tinyattn.check.trial import try_property
+from tinyattn.check.trial import trial_of
 from tinyattn.check.zoo import ZOO
 
 RESULT, PAGE = RESULTS / "zoo.json", RESULTS / "zoo.md"
@@ -133,7 +133,7 @@ def _failed(op: Subject, spec: Any, examples: int, all_of_them: bool) -> list[st
     for prop in properties_of(spec):
         if prop.once and op.lacks:
             continue
-        if try_property(op, spec, prop, examples=examples, shrink=False).outcome == "fails":
+        if trial_of(op, spec, prop, examples=examples, shrink=False).finding().outcome == "fails":
             failed.append(prop.name)
             if not all_of_them:
                 break

@@ -9,7 +9,7 @@ from tinyattn.check import check_in_process
 from tinyattn.check.cases import CaseDrawer, long_cases
 from tinyattn.check.specs import SPECS, properties_of
 from tinyattn.check.subject import Subject
-from tinyattn.check.trial import Trial, try_property
+from tinyattn.check.trial import Trial, trial_of
 
 OF_TOKENS = [name for name, spec in SPECS.items() if spec.common and list(long_cases(spec.case, 1))]
 WIDE = ("large_sizes", "gradients_of_large_sizes")
@@ -75,5 +75,5 @@ def test_loops_over_every_entry_are_slow_and_may_be_right():
 
     spec = SPECS["attention"]
     prop = next(prop for prop in properties_of(spec) if prop.name == "large_sizes")
-    found = try_property(Subject(attention, spec), spec, prop, examples=6, patience=0.2)
+    found = trial_of(Subject(attention, spec), spec, prop, examples=6, patience=0.2).finding()
     assert (found.outcome, found.message) == ("holds", "300 tokens took more than 0.2 seconds, and are left out")

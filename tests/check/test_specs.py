@@ -17,7 +17,7 @@ from tinyattn.check.cases import CaseDrawer, copied
 from tinyattn.check.diagnosis import diagnose
 from tinyattn.check.specs import SPECS, properties_of
 from tinyattn.check.subject import Subject
-from tinyattn.check.trial import Trial, try_property
+from tinyattn.check.trial import Trial, trial_of
 from tinyattn.check.zoo import ZOO
 
 VARIANTS = {m.name: importlib.import_module(f"{variants.__name__}.{m.name}")       # of the zoo's first kinds
@@ -52,7 +52,7 @@ def test_the_library_has_every_property(spec):
 @pytest.mark.parametrize(("spec", "prop"), EVERY)
 def test_the_library_has_the_property_at_length(spec, prop):
     """On other cases: as many as `tinyattn check` tries, drawn and shrunk by hypothesis as it does."""
-    found = try_property(Subject(spec.ours(), spec), spec, prop, examples=50)
+    found = trial_of(Subject(spec.ours(), spec), spec, prop, examples=50).finding()
     assert found.outcome in ("holds", "skipped"), found
     if found.outcome == "skipped":
         assert spec.name == "causal_model", found

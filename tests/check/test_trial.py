@@ -24,7 +24,7 @@ from tinyattn.check.property import (
 from tinyattn.check.spec import Spec
 from tinyattn.check.specs import SPECS, properties_of
 from tinyattn.check.subject import MissingError, NotOfferedError, Subject
-from tinyattn.check.trial import Failure, show_case, show_value, trial_of, try_property
+from tinyattn.check.trial import Failure, show_case, show_value, trial_of
 
 EPS = np.finfo(float).eps
 
@@ -191,9 +191,9 @@ def test_each_case_of_300_tokens_is_tried(form):
         return plus(right(s, mask), 1) if wrong else right(s, mask)
 
     prop = next(p for p in properties_of(spec) if p.name == "large_sizes")
-    found = try_property(Subject(broken("softmax", change), spec), spec, prop, examples=6)
+    found = trial_of(Subject(broken("softmax", change), spec), spec, prop, examples=6).finding()
     assert (found.outcome, found.tries >= 6) == ("fails", True)
-    assert try_property(Subject(spec.ours(), spec), spec, prop, examples=6).tries == 10
+    assert trial_of(Subject(spec.ours(), spec), spec, prop, examples=6).finding().tries == 10
 
 
 def test_only_the_stages_that_are_asked_for_are_tried_and_the_rest_is_counted():

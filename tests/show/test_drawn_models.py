@@ -77,7 +77,7 @@ def test_the_field_of_a_patch_stands_beside_that_of_as_many_convolutions(monkeyp
         fields["given"] = image
         return np.arange(24.0).reshape(4, 6)
 
-    monkeypatch.setattr(of_images, "receptive_field", receptive)
+    monkeypatch.setattr(of_images.looking, "receptive_field", receptive)
     left, right = LOOKS["field"](looking(1), PIXELS, "vit").axes
     np.testing.assert_array_equal(fields["given"], PIXELS.images[0])
     assert (title(left), title(right)) == ("a patch after 2 blocks", "2 convolutions of 3 x 3")

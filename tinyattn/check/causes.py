@@ -31,13 +31,9 @@ HEADS = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)"
 
 
 def find_cause(
-    op: Subject,
-    failed: Iterable[str],
-    limit: float = 60.0,
-    shown: Trial | None = None,
-    patience: float = 10.0,
+    op: Subject, failed: Iterable[str], limit: float = 60.0, shown: Trial | None = None, patience: float = 10.0,
     strict: bool = False,
-) -> Diagnosis:
+) -> Diagnosis:  # fmt: skip
     """The cause of a failure: a bug that `diagnose` names, or a cause that needs no zoo.
 
     With `strict`, conventions were not detected before, and one may be the cause.

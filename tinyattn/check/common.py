@@ -430,18 +430,10 @@ def widened(case: dict[str, Any]) -> dict[str, Any]:
 
 def _layouts(case: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same entries in other memory layouts, each with its name."""
-    by_columns = partial(np.array, order="F")
-    for name, rearranged in (("Fortran order", by_columns), ("strided", _strided), ("read-only", _read_only)):
+    layouts: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "Fortran order": lambda x: np.array(x, order="F"),
+        "strided": lambda x: np.stack([x, np.zeros_like(x)], axis=-1)[..., 0],
+        "read-only": lambda x: np.broadcast_to(x.copy(), x.shape),
+    }
+    for name, rearranged in layouts.items():
         yield name, case | {n: rearranged(x) for n, x in _arrays(case).items()}
-
-
-def _strided(x: np.ndarray) -> np.ndarray:
-    wide = np.zeros((*x.shape, 2), x.dtype)
-    wide[..., 0] = x
-    return wide[..., 0]
-
-
-def _read_only(x: np.ndarray) -> np.ndarray:
-    x = x.copy()
-    x.flags.writeable = False
-    return x

@@ -11,7 +11,7 @@ from .property import EMPTY_BATCHES, EXACTNESS, STAGES, Violation
 from .runner import in_order, look_at
 from .specs import SPECS, properties_of
 from .subject import CannotRunError, Subject
-from .trial import Trial, try_property
+from .trial import Trial, trial_of
 from .zoo import ZOO
 
 PATIENCE, LIMIT = 10.0, 600.0  # seconds for a case, and for all
@@ -30,8 +30,8 @@ def measure(
 
         def killers(bugs: frozenset[str], spec: Any = spec, module: Any = module) -> list[str]:
             op = Subject(module.make(bugs), spec)
-            tried = (try_property(op, spec, p, examples=examples, seed=seed, shrink=False) for p in properties_of(spec))
-            return [f.property for f in tried if f.outcome == "fails"]
+            tried = (trial_of(op, spec, p, examples=examples, seed=seed, shrink=False) for p in properties_of(spec))
+            return [trial.prop.name for trial in tried if trial.finding().outcome == "fails"]
 
         row: dict[str, Any] = {"sound": killers(frozenset()), "bugs": {}}
         for bug in module.BUGS:

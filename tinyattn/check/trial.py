@@ -53,23 +53,10 @@ class Finding:
     sort: str = "values"  # as a Violation's
 
 
-def try_property(op: Subject, spec: Spec, prop: Property, **options: Any) -> Finding:
-    """Try a property on many cases: the finding of `trial_of`."""
-    return trial_of(op, spec, prop, **options).finding()
-
-
 def trial_of(
-    op: Subject,
-    spec: Spec,
-    prop: Property,
-    *,
-    examples: int = 50,
-    seed: int = 0,
-    shrink: bool = True,
-    budget: float = 60.0,
-    patience: float = 10.0,
-    strict: bool = True,
-) -> "Trial":
+    op: Subject, spec: Spec, prop: Property, *, examples: int = 50, seed: int = 0, shrink: bool = True,
+    budget: float = 60.0, patience: float = 10.0, strict: bool = True,
+) -> "Trial":  # fmt: skip
     """Try a property on `examples` cases, in `budget` seconds, each call in `patience` seconds.
 
     With `shrink`, hypothesis shrinks a failing case, if it is installed. With `strict`, an exact property that holds

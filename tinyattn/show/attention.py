@@ -42,7 +42,7 @@ def attention_map(
     below_one = weights[weights < 0.999]                       # a query with one key has a weight of 1
     brightest = float(np.max(below_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
-    fig, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)
+    fig, axes = figure(rows, columns, (columns * (side + 1.3), rows * (side + 0.7)), title, squeeze=False)
     for ax, name, each in zip(axes.flat, titles, weights.reshape(-1, n, m), strict=True):
         shown = np.ma.masked_equal(each, 0)
         image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, brightest), aspect="auto")
@@ -54,8 +54,6 @@ def attention_map(
         if numbered:
             write_numbers(ax, image, each)
     fig.colorbar(image, ax=axes.ravel().tolist(), fraction=0.046, pad=0.03, extend="max")
-    if title:
-        fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
 
 

@@ -13,16 +13,13 @@ from .style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
 
 @in_style
 def training_curves(
-    history: list[dict[str, Any]],
-    title: str = "",
-    unit: str = "nats",
-    criterion: str = "NDCG@10",
+    history: list[dict[str, Any]], title: str = "", unit: str = "nats", criterion: str = "NDCG@10",
     of: str = "validation, on the items drawn",
-) -> Any:
+) -> Any:  # fmt: skip
     """Loss and validation score by epoch, from the rows of training.csv. -> matplotlib figure."""
     epochs = [row["epoch"] for row in history]
     validated = [(row["epoch"], row["valid"]) for row in history if row["valid"] is not None]
-    fig, axes = figure(1, 2 if validated else 1, size=(8.4 if validated else 4.6, 3.0), squeeze=False)
+    fig, axes = figure(1, 2 if validated else 1, (8.4 if validated else 4.6, 3.0), title, squeeze=False)
     left = axes[0, 0]
     left.plot(epochs, [row["loss"] for row in history], color=BLUE)
     left.set(xlabel="epoch", ylabel=unit, title="training loss")
@@ -33,8 +30,6 @@ def training_curves(
         right.plot(*best, "o", color=ORANGE)
         right.annotate(f"best: epoch {best[0]}", best, xytext=(-6, -14), textcoords="offset points", ha="right")
         right.set(xlabel="epoch", ylabel=criterion, title=of)
-    if title:
-        fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
 
 
@@ -45,7 +40,7 @@ def metric_bars(
     """Bars for each metric, one for each row; `model` is the label of row "model". -> matplotlib figure."""
     colours = {"popularity": "#a8a8a8", "markov": GREY, "model": BLUE, "optimum": GREEN}
     highest = max(row[name] for row in rows.values() for name in names) or 1.0
-    fig, axes = figure(1, len(names), size=(2.9 * len(names), 3.0), squeeze=False)
+    fig, axes = figure(1, len(names), (2.9 * len(names), 3.0), title, squeeze=False)
     for ax, name in zip(axes[0], names, strict=True):
         values = [row[name] for row in rows.values()]
         labels = [model if row == "model" else row for row in rows]
@@ -53,8 +48,6 @@ def metric_bars(
         ax.bar_label(bars, fmt="%.3f", fontsize=8)
         ax.tick_params(axis="x", labelrotation=20)
         ax.set(title=name.upper(), ylim=(0, 1.12 * highest))
-    if title:
-        fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
 
 

@@ -20,11 +20,8 @@ COLUMNS = 2                 # of panels
 
 def draw_picture(picture: Picture) -> Any:
     """-> matplotlib figure."""
-    if isinstance(picture, Curves):
-        return _curves(picture)
-    if isinstance(picture, Scatter):
-        return _scatter(picture)
-    return _dots(picture) if isinstance(picture, Dots) else _maps(picture)
+    draw: Any = {Curves: _curves, Dots: _dots, Scatter: _scatter, Maps: _maps}[type(picture)]
+    return draw(picture)
 
 
 def _grid(panels: dict[str, Any], size: Callable[[int, int, int], Any], **how: Any) -> tuple[list[str], Any, Any]:

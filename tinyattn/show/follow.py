@@ -231,14 +231,14 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
                         float(np.sum(wide * rate)), line)  # fmt: skip
 
 
-def widened(tree: Any, same: dict[int, Any] | None = None) -> Any:
-    """The tree with every float array in float64. If `same` is a dict, a shared array stays shared."""
+def widened(tree: Any) -> Any:
+    """The tree with every float array in float64."""
     if is_array(tree) and tree.dtype.kind == "f":
-        return tree.astype(np.float64) if same is None else same.setdefault(id(tree), tree.astype(np.float64))
+        return tree.astype(np.float64)
     if isinstance(tree, dict):
-        return {key: widened(part, same) for key, part in tree.items()}
+        return {key: widened(part) for key, part in tree.items()}
     if isinstance(tree, list | tuple):
-        parts = [widened(part, same) for part in tree]
+        parts = [widened(part) for part in tree]
         return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
     return tree
 

@@ -6,15 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..data import Images
-from ..models import (
-    BEiT,
-    ImageModel,
-    attention_distance,
-    convolution_field,
-    receptive_field,
-    rollout,
-    uniform_distance,
-)
+from ..models import BEiT, ImageModel
+from ..models.transformers import looking
 from .style import BLUE, GREY, HEAT, ORANGE, figure, in_style
 
 
@@ -24,7 +17,7 @@ def rollout_map(images: np.ndarray, rolled: np.ndarray, labels: Any, title: str 
 
     Shapes: images (N, height, width, channels), rolled (N, rows, columns). `labels`: N titles.
     """
-    fig, axes = figure(2, len(images), size=(1.3 * len(images) + 0.4, 3.3), squeeze=False)
+    fig, axes = figure(2, len(images), size=(1.3 * len(images) + 0.4, 3.3), title=title, squeeze=False)
     for (above, below), image, patches, label in zip(axes.T, images, rolled, labels, strict=True):
         above.imshow(image.mean(axis=-1), cmap="gray")
         above.set_title(str(label))
@@ -33,7 +26,6 @@ def rollout_map(images: np.ndarray, rolled: np.ndarray, labels: Any, title: str 
             ax.set(xticks=[], yticks=[])
     axes[0, 0].set_ylabel("image")
     axes[1, 0].set_ylabel("rolled out")
-    fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
 
 
@@ -57,11 +49,10 @@ def distance_plot(distances: np.ndarray, uniform: float, title: str = "") -> Any
 @in_style
 def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
     """Receptive fields (height, width) by name, each relative to its maximum; 0 stays blank. -> figure."""
-    fig, axes = figure(1, len(fields), size=(3.0 * len(fields), 3.2), squeeze=False)
+    fig, axes = figure(1, len(fields), size=(3.0 * len(fields), 3.2), title=title, squeeze=False)
     for ax, (name, field) in zip(axes[0], fields.items(), strict=True):
         ax.imshow(np.ma.masked_equal(field / field.max(), 0), cmap=HEAT, vmin=0, vmax=1)
         ax.set(title=name, xticks=[], yticks=[])
-    fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
 
 
@@ -75,20 +66,20 @@ def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
         "its words": model.painted(images, batch.hidden, batch.words),
         "guessed": model.painted(images, batch.hidden, model.guessed(images, batch.hidden)),
     }
-    fig, axes = figure(len(shown), len(images), size=(1.3 * len(images) + 0.4, 5.6), squeeze=False)
+    size = (1.3 * len(images) + 0.4, 5.6)
+    fig, axes = figure(len(shown), len(images), size=size, title=title, squeeze=False)
     for row, (name, pixels) in zip(axes, shown.items(), strict=True):
         for ax, image, whole in zip(row, pixels, batch.images, strict=True):
             ax.imshow(image.mean(axis=-1), cmap="gray", vmin=whole.min(), vmax=whole.max())
             ax.set(xticks=[], yticks=[])
         row[0].set_ylabel(name)
-    fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
 
 
 def _rollout(model: ImageModel, images: Images, title: str) -> Any:
     """Rolled-out attention to the patches of the first images: the class token's, or the mean over all tokens."""
     some, read = images[:8], model.network.read
-    rolled = rollout(model.attention(some))
+    rolled = looking.rollout(model.attention(some))
     row = rolled[:, 0, read:] if read else rolled.mean(axis=1)
     rows, columns = model.network.grid
     return rollout_map(some.images, row.reshape(-1, rows, columns), model.classify(some), f"{title}: rolled out")
@@ -96,16 +87,17 @@ def _rollout(model: ImageModel, images: Images, title: str) -> Any:
 
 def _distances(model: ImageModel, images: Images, title: str) -> Any:
     weights, read, (height, width, _) = model.attention(images[:100]), model.network.read, model.shape
-    uniform = uniform_distance(weights[0].shape[-1] - read, height, width)
-    return distance_plot(attention_distance(weights, height, width, read), uniform, f"{title}: how far heads look")
+    uniform = looking.uniform_distance(weights[0].shape[-1] - read, height, width)
+    distances = looking.attention_distance(weights, height, width, read)
+    return distance_plot(distances, uniform, f"{title}: how far heads look")
 
 
 def _field(model: ImageModel, images: Images, title: str) -> Any:
     """Receptive fields in the first image: the model's, and that of as many convolutions as the model has blocks."""
     layers, (height, width, _) = len(model.attention(images[:1])), model.shape
     fields = {
-        f"a patch after {layers} blocks": receptive_field(model, images.images[0]),
-        f"{layers} convolutions of 3 x 3": convolution_field(height, width, layers),
+        f"a patch after {layers} blocks": looking.receptive_field(model, images.images[0]),
+        f"{layers} convolutions of 3 x 3": looking.convolution_field(height, width, layers),
     }
     return field_map(fields, f"{title}: what one output depends on")
 

@@ -276,8 +276,7 @@ class Recorder:
 
     def _in_passing(self, call: Call) -> bool:
         """Does the caller name this call's result, or pass it on?"""
-        file = Path(call.file)
-        passes_on = any(file == there or there in file.parents for there in _PASSES_ON)
+        passes_on = any(map(Path(call.file).is_relative_to, _PASSES_ON))
         return passes_on and call.parent is not None and not self.engine
 
     def _known(self, value: Any) -> bool:
@@ -306,8 +305,8 @@ class Recorder:
 def _place(filename: str) -> tuple[bool, bool, bool]:
     """-> whether a file is the library's; whether its calls are listed; whether only with engine=True."""
     file = Path(filename)
-    ours = LIBRARY in file.parents
-    return ours, ours and not any(file == no or no in file.parents for no in NOT_SHOWN), file == _OF_THE_ENGINE
+    ours = file.is_relative_to(LIBRARY)
+    return ours, ours and not any(map(file.is_relative_to, NOT_SHOWN)), file == _OF_THE_ENGINE
 
 
 def _plain(function: Any) -> Any:

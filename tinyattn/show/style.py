@@ -42,13 +42,17 @@ _STYLE: dict[Any, Any] = {
 } | dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
 
 
-def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.6), **how: Any) -> tuple[Any, Any]:
+def figure(
+    rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.6), title: str = "", **how: Any
+) -> tuple[Any, Any]:
     """-> figure, axes, without matplotlib's global state; draw within `style()` or `in_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     fig = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(fig)
+    if title:
+        fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig, fig.subplots(rows, columns, **how)
 
 

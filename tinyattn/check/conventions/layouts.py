@@ -93,34 +93,23 @@ def _neighbours(x: Any, case: Case) -> Any:
     return np.stack(np.split(np.asarray(x), 2, axis=-1), axis=-1).reshape(np.shape(x))
 
 
-def _twice(x: Any, case: Case) -> Any:
-    return np.concatenate([x, x], axis=-1)
-
-
-def _each_twice(x: Any, case: Case) -> Any:
-    return np.repeat(x, 2, axis=-1)
-
-
 @convention(
     "rotary", "pairs may be features i and i + d/2; cos and sin may be (n, d), with each entry twice", first=True
 )
 def _rotary(op: Subject) -> Switch | None:
-    half, twice = "pairs are features i and i + d/2, not neighbours", "; cos and sin are (n, d)"
+    half, angles = "pairs are features i and i + d/2, not neighbours", ("cos", "sin")
     halves = Rearranged(half, {"x": _halves}, {"x": _neighbours}, to=_halves, fro=_neighbours)
+    twice = {"x": _halves} | dict.fromkeys(angles, lambda x, case: np.concatenate([x, x], axis=-1))
+    each_twice = dict.fromkeys(angles, lambda x, case: np.repeat(x, 2, axis=-1))
     return fitting(op, (
-        halves,
-        replace(halves, says=half + twice, there={"x": _halves, "cos": _twice, "sin": _twice}),
-        Rearranged("cos and sin are (n, d), with each entry twice", {"cos": _each_twice, "sin": _each_twice}),
+        halves, replace(halves, says=f"{half}; cos and sin are (n, d)", there=twice),
+        Rearranged("cos and sin are (n, d), with each entry twice", each_twice),
     ))  # fmt: skip
-
-
-def _last_two(x: Any, case: Case) -> Any:
-    return np.swapaxes(x, -1, -2)
 
 
 @convention("A", "A may be (d, N), and the state (..., d, N)", first=True)
 def _transposed_A(op: Subject) -> Switch | None:
-    A, both = ({name: _last_two for name in names} for names in (("A",), ("A", "h0")))
+    A, both = (dict.fromkeys(names, lambda x, case: np.swapaxes(x, -1, -2)) for names in (("A",), ("A", "h0")))
     says = "A is (d, N), not (N, d)"
     return fitting(op, (Rearranged(says, A, A), Rearranged(f"{says}, and h0 (..., d, N)", both, both)))
 

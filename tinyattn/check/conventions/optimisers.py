@@ -45,14 +45,11 @@ def _eps(op: Subject) -> Switch | None:
 
         eps = fixed_eps(error, default)
         if eps is not None:
-            library = partial(_over, eps, factor)
-            ours = eps == default and says == "eps"
-            return None if ours else FixedArgument(f"{says} is fixed at {number(eps)}", "eps", library, default)
+            if eps == default and says == "eps":
+                return None
+            library = partial(lambda eps, factor, call: eps / factor(call), eps, factor)
+            return FixedArgument(f"{says} is fixed at {number(eps)}", "eps", library, default)
     return None
-
-
-def _over(eps: float, factor: Callable[[Case], float], call: Case) -> float:
-    return eps / factor(call)
 
 
 def _tiny(step: int) -> Case:

@@ -67,14 +67,19 @@ def _first_query_blind(case: dict[str, Any]) -> dict[str, Any]:
     return _plain(case) | {"mask": mask}
 
 
-def doubled(case: dict[str, Any]) -> dict[str, Any]:
-    """The case with all keys and values twice."""
-    twice = case | {name: np.concatenate([case[name], case[name]], axis=-2) for name in "kv"}
+def with_keys(case: dict[str, Any], places: np.ndarray) -> dict[str, Any]:
+    """The case with the keys and values of these places, and their masks and biases."""
+    chosen = case | {name: case[name][..., places, :] for name in "kv"}
     for name in ("mask", "bias"):
         if case[name] is not None:
             wide = np.broadcast_to(case[name], (*case[name].shape[:-1], case["k"].shape[-2]))
-            twice[name] = np.concatenate([wide, wide], axis=-1)
-    return twice
+            chosen[name] = wide[..., places]
+    return chosen
+
+
+def doubled(case: dict[str, Any]) -> dict[str, Any]:
+    """The case with all keys and values twice."""
+    return with_keys(case, np.tile(np.arange(case["k"].shape[-2]), 2))
 
 
 def looking_back(case: dict[str, Any]) -> dict[str, Any]:
@@ -136,16 +141,9 @@ def mask_shapes(op: Subject, **case: Any) -> None:
         close(op(**case | {"mask": mask}), op(**case | {"mask": full}), _tolerance(case), f"with a mask {shape}, out")
 
 
-@states("rounding", "permuting keys and values together, with their masks and biases, changes nothing",
+states.law("key_order", "rounding", "permuting keys and values together, with their masks and biases, changes nothing",
+        lambda op, c: (op(**with_keys(c, _order(c.k.shape[-2]))), op(**c), _tolerance(c)), of=_plain,
         hint="Does a key's place matter anywhere but through mask and bias?")
-def key_order(op: Subject, **case: Any) -> None:
-    case = _plain(case)
-    order = _order(case["k"].shape[-2])
-    moved = case | {"k": case["k"][..., order, :], "v": case["v"][..., order, :]}
-    for name in ("mask", "bias"):
-        if case[name] is not None:
-            moved[name] = np.broadcast_to(case[name], (*case[name].shape[:-1], len(order)))[..., order]
-    close(op(**moved), op(**case), _tolerance(case), "out")
 
 
 @states("rounding", "permuting the queries, with their masks, permutes the outputs: attention itself knows no order",

@@ -149,16 +149,14 @@ smoothed_cross_entropy = SpecBuilder("smoothed_cross_entropy")
 smoothed_cross_entropy.law("no_smoothing", "rounding", "without smoothing it is cross-entropy",
         lambda op, c: (
             op(**c(smoothing=0.0)), oracles.cross_entropy(**c.without("smoothing")), tolerance_of(c.logits), "the loss",
-        ),
-        hint="At ε = 0 the target has probability 1.")
+        ), hint="At ε = 0 the target has probability 1.")
 smoothed_cross_entropy.law("uniform", "rounding", "with all logits equal the loss is ln V, whatever ε is", _uniform,
         hint="The probabilities of q sum to 1.")
 smoothed_cross_entropy.law("all_smoothing", "rounding", "with ε = 1 the target does not matter",
         lambda op, c: (
             op(**c(targets=(c.targets + 1) % c.logits.shape[-1])), op(**c), tolerance_of(c.logits),
             "the loss of other targets",
-        ),
-        of=lambda c: c(smoothing=1.0), hint="ε is spread over all classes, also the target.")
+        ), of=lambda c: c(smoothing=1.0), hint="ε is spread over all classes, also the target.")
 
 
 @smoothed_cross_entropy("rounding", "where the softmax is q, the gradient is 0 and the loss is the entropy of q", "gradients",

@@ -71,8 +71,7 @@ gelu.law("far_out", "rounding", "far out it is x on the right and 0 on the left,
         # further out the textbook's x³ overflows
         derived=lambda op, c: (
             _slopes(op, c(x=np.clip(c.x, -1e4, 1e4))), [1, 1, 0, 0], rounding(c.x.dtype, 1, 10.0), "dx",
-        ),
-        hint="Φ is 0 far to the left and 1 far to the right. And x Φ(x)?")
+        ), hint="Φ is 0 far to the left and 1 far to the right. And x Φ(x)?")
 
 GELU = gelu.spec(
     "y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",

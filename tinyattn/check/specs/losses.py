@@ -44,8 +44,7 @@ bce.law("difference", "rounding", "label 1 instead of 0 lowers the loss by the m
         lambda op, c: (
             op(**c(targets=np.ones_like(c.z))) - op(**c(targets=np.zeros_like(c.z))),
             -np.average(c.z.astype(float), weights=c.weights),
-        ),
-        times=2.5, what="the difference", hint="log σ(z) - log σ(-z) = z.")
+        ), times=2.5, what="the difference", hint="log σ(z) - log σ(-z) = z.")
 weighted_mean(bce, "z", "targets")
 bce.law("large_logits", "rounding", "logits of ±10,000 cost 0 on the right side, and 10,000 on the wrong one",
         lambda op, c: [
@@ -110,8 +109,7 @@ bpr.law("exchanged", "rounding", "exchanging positive and negative adds the weig
         lambda op, c: (
             float(op(**c(positive=c.negative, negative=c.positive))) - float(op(**c)),
             np.average(c.positive.astype(float) - c.negative, weights=c.weights),
-        ),
-        times=5, what="the difference of losses",
+        ), times=5, what="the difference of losses",
         hint="log σ(z) - log σ(-z) = z: is z the difference of the two scores, and the sum divided by Σ w?")
 weighted_mean(bpr, "positive", "negative")
 bpr.law("opposite_gradients", "rounding", "dnegative is -dpositive; positions of weight 0 have no gradient",
@@ -184,14 +182,12 @@ bpr_max.law("shift", "rounding",
         "without regularisation, adding a constant to all scores of a position changes nothing",
         lambda op, c: (
             op(**c(positive=c.positive + 4, negatives=c.negatives + 4)), op(**c), _bpr_max_tolerance(c), "the loss",
-        ),
-        of=_unregularised, hint="Only differences of scores are compared; softmax does not see a shift either.")
+        ), of=_unregularised, hint="Only differences of scores are compared; softmax does not see a shift either.")
 bpr_max.law("twice", "rounding", "taking every negative twice changes nothing, and neither does their order",
         lambda op, c: (
             op(**c(negatives=np.concatenate([c.negatives, c.negatives[..., ::-1]], axis=-1))), op(**c),
             _bpr_max_tolerance(c), "the loss",
-        ),
-        hint="softmax halves the weight of each of two equal ones: a weighted mean, not a sum.")
+        ), hint="softmax halves the weight of each of two equal ones: a weighted mean, not a sum.")
 bpr_max.law("regularised", "rounding", "regularisation adds λ times the mean of the squared scores under their softmax",
         lambda op, c: (
             op(**c(regularisation=0.5)) - op(**c(regularisation=0.0)),
@@ -263,14 +259,12 @@ distance_bpr.law("of_two", "rounding",
         lambda op, c: (
             op(**c(pvn_weight=0.0)),
             oracles.cross_entropy(-np.stack([c.positive, c.negative], -1), np.zeros(c.positive.shape, int), c.weights),
-        ),
-        what="the loss", hint="A small distance is good: -log σ(d⁻ - d⁺).")
+        ), what="the loss", hint="A small distance is good: -log σ(d⁻ - d⁺).")
 distance_bpr.law("hinge", "rounding", "the hinge adds λ times the mean of max(d⁺ - d, 0)",
         lambda op, c: (
             op(**c(pvn_weight=3.0)) - op(**c(pvn_weight=0.0)),
             3 * np.average(np.maximum(c.positive.astype(float) - c.between, 0), weights=c.weights),
-        ),
-        times=4, what="the difference", hint="Which of the two should be larger?")
+        ), times=4, what="the difference", hint="Which of the two should be larger?")
 weighted_mean(distance_bpr, "positive", "negative", "between")
 distance_bpr.law("gradients_sum_to_zero", "rounding",
         "a position's gradients sum to 0; dd is never positive, and is 0 with λ = 0", lambda op, c: [

@@ -64,8 +64,7 @@ multi_head_attention.law("single_head", "rounding", "with one head it is attenti
         lambda op, c: (
             op(**c), oracles.attention((x := c.x.astype(float)) @ c.W_q, x @ c.W_k, x @ c.W_v, c.mask)[0] @ c.W_o,
             _tolerance(c),
-        ),
-        of=lambda c: c(heads=1), hint="With one head and W_o = I: softmax(q kᵀ / √D) v.")
+        ), of=lambda c: c(heads=1), hint="With one head and W_o = I: softmax(q kᵀ / √D) v.")
 multi_head_attention.law("single_token", "rounding", "a single token gets x W_v W_o, whatever W_q and W_k",
         lambda op, c: (op(**c), c.x.astype(float) @ c.W_v @ c.W_o, _tolerance(c)),
         of=lambda c: c(x=c.x[..., :1, :], mask=None), hint="softmax of one number is 1.")

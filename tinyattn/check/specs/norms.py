@@ -44,8 +44,7 @@ def layer_norm_scale(case: dict[str, Any]) -> float:
 layer_norm.law("mean_zero", "rounding", "without gain and shift every token has mean 0",
         lambda op, c: (
             np.mean(_plain(op, c), axis=-1), np.zeros(c.x.shape[:-1]), _tolerance(c.x, c.eps), "the mean of token ",
-        ),
-        hint="Along which axis is your mean?")
+        ), hint="Along which axis is your mean?")
 layer_norm.law("variance_one", "rounding",
         "without gain and shift the mean square of a token is variance / (variance + eps): 1 but for eps",
         lambda op, c: (
@@ -90,8 +89,7 @@ layer_norm.law("constant_token", "rounding", "a token of equal numbers becomes Î
         lambda op, c: (
             op(**c(x=np.full_like(c.x, 2.0))), np.broadcast_to(c.beta, c.x.shape),
             rounding(c.x.dtype, 1, 600 * largest(c.gamma, c.beta)),
-        ),
-        "extremes", hint="Feed a constant row.")
+        ), "extremes", hint="Feed a constant row.")
 
 
 def _plain(op: Subject, c: Call) -> np.ndarray:

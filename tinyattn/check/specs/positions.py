@@ -92,8 +92,7 @@ def bucket_bias_case(draw: CaseDrawer) -> dict[str, Any]:
 bucket_bias.law("alike", "exact", "pairs of one bucket have one bias",
         lambda op, c: (
             bias := op(**c(buckets=0 * c.buckets)), np.broadcast_to(c.table[0][:, None, None], bias.shape).copy(),
-        ),
-        bits=True, what="with all pairs in bucket 0, the bias",
+        ), bits=True, what="with all pairs in bucket 0, the bias",
         hint="Is the bucket the table's row, and the head its column?")
 
 

@@ -91,8 +91,7 @@ def wasserstein_scores_case(draw: CaseDrawer) -> Case:
 wasserstein_scores.law("symmetric", "rounding", "the distance from a to b is that from b to a",
         lambda op, c: (
             op(**c(q_mean=c.k_mean, q_dev=c.k_dev, k_mean=c.q_mean, k_dev=c.q_dev)).swapaxes(-1, -2), op(**c),
-        ),
-        what="the score ", hint="Which axis of the scores are queries?")
+        ), what="the score ", hint="Which axis of the scores are queries?")
 
 
 def _keys_equal_queries(case: Case) -> Case:
