@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
-from ..layers import BLOCK_FORMS, Mixer, MultiHead, Position
+from ..layers import BLOCK_FORMS, Mixer, MultiHead, Position, Stack
 from ..options import make_parts, options_of
 
 # options that change attention and nothing else; tests/models/test_mixing.py checks the list
@@ -12,7 +12,19 @@ OF_ATTENTION = {"heads", "kv_heads", "mechanism", "refine", "bias", "qkv_bias", 
 
 
 class OneBlock:
-    """Base of networks that repeat one block. Options choose its parts, one from each of `tables`: see `make_parts`."""
+    """Base of networks that repeat one `block`, as often as their option `blocks` or `layers` says."""
+
+    block: Any
+    blocks: int
+    layers: int
+
+    @property
+    def stack(self) -> Stack:
+        return Stack([self.block] * (self.blocks if hasattr(self, "blocks") else self.layers))
+
+
+class ChosenBlock(OneBlock):
+    """Base of networks whose options choose the block's parts, one from each of `tables`: see `make_parts`."""
 
     tables: ClassVar[dict[str, Any]]
 

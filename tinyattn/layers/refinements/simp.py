@@ -16,7 +16,9 @@ class Simp(Rows):
     maps = ("query", "key")
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
-        return refine_simp(A, *W, scale, self.refine_lags)
+        W_Q, W_K = W
+        return refine_simp(A, W_Q, W_K, scale, self.refine_lags)
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
-        return refine_simp_backward(dB, A, *W, *saved, scale, self.refine_lags)
+        (W_Q, W_K), (X, Y) = W, saved
+        return refine_simp_backward(dB, A, W_Q, W_K, X, Y, scale, self.refine_lags)

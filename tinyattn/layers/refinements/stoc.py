@@ -19,8 +19,10 @@ class Stoc(Rows):
     maps = ("mean", "cov")
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
-        B, mean, dev = refine_stoc(A, *W, scale, self.refine_lags)
+        W_mu, W_sigma = W
+        B, mean, dev = refine_stoc(A, W_mu, W_sigma, scale, self.refine_lags)
         return B, B, mean, dev                                   # its backward reads B, too
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
-        return refine_stoc_backward(dB, A, *W, *saved, scale, self.refine_lags)
+        (W_mu, W_sigma), (B, mean, dev) = W, saved
+        return refine_stoc_backward(dB, A, W_mu, W_sigma, B, mean, dev, scale, self.refine_lags)

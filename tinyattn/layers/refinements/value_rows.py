@@ -17,7 +17,9 @@ class ValueRows(Rows):
     over_tokens = ("value",)
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
-        return refine_value_rows(A, *W, allowed, scale, self.refine_lags)
+        W_Q, W_K, W_V = W
+        return refine_value_rows(A, W_Q, W_K, W_V, allowed, scale, self.refine_lags)
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
-        return refine_value_rows_backward(dB, A, *W, *saved, scale, self.refine_lags)
+        (W_Q, W_K, W_V), (X, Y, Z, weights) = W, saved
+        return refine_value_rows_backward(dB, A, W_Q, W_K, W_V, X, Y, Z, weights, scale, self.refine_lags)

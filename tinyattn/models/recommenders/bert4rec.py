@@ -26,7 +26,6 @@ from ...layers import (
     FeedForward,
     LayerNorm,
     MultiHead,
-    Stack,
     dense,
     dense_backward,
     dense_init,
@@ -35,6 +34,7 @@ from ...layers import (
 from ...ops import Mask, dropout, dropout_backward, embedding, gelu, gelu_backward
 from ...ops.shapes import column_sum
 from ...options import option
+from ..mixing import OneBlock
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..objectives import OBJECTIVES
@@ -65,7 +65,7 @@ class HeadCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
+class BERT4RecNetwork(BERT4RecOptions, OneBlock, NextItemNetwork):
     """The pure network: items and positions, LayerNorm, dropout, blocks, head.
 
     A row of "items" is an embedding of D numbers and the item's bias. [MASK], id n_items + 1, is no item: its
@@ -81,10 +81,6 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
     @cached_property
     def block(self) -> Block:
         return Block(MultiHead(self.heads), "post", NORM, FeedForward(4 * self.dim, "gelu"), self.dropout)
-
-    @property
-    def stack(self) -> Stack:
-        return Stack([self.block] * self.blocks)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; items row 0 is 0."""

@@ -13,14 +13,14 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, REFINEMENTS, Norm, Past, Stack, dropout_mask
+from ...layers import FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, REFINEMENTS, Norm, Past, dropout_mask
 from ...layers.block import ABOUT_BLOCK_FORMS, BLOCK_FORMS, Block, BlockCache
 from ...layers.mechanisms import refined
 from ...layers.positions import ITEM_POSITIONS
 from ...layers.rows import table_gradient
 from ...ops import Mask, dropout, dropout_backward, embedding
 from ...options import make_parts, option, part_options
-from ..mixing import OneBlock, refuse_feed_forward, with_parts
+from ..mixing import ChosenBlock, refuse_feed_forward, with_parts
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 
@@ -84,7 +84,7 @@ class NetworkCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
+class SASRecNetwork(SASRecOptions, ChosenBlock, NextItemNetwork):
     """The pure network: init, forward, loss, loss_backward, score. It has no state: parameters are an argument."""
 
     tables = PARTS
@@ -118,10 +118,6 @@ class SASRecNetwork(SASRecOptions, OneBlock, NextItemNetwork):
         hidden = None if self.feed_forward_width is None else self.feed_forward_width * self.dim
         norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward](hidden)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
-
-    @property
-    def stack(self) -> Stack:
-        return Stack([self.block] * self.blocks)
 
     @property
     def causal(self) -> bool:  # type: ignore[override]

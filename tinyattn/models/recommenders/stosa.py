@@ -25,7 +25,7 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import POSITIONS, REFINEMENTS, LayerNorm, Stack, dropout_mask
+from ...layers import POSITIONS, REFINEMENTS, LayerNorm, dropout_mask
 from ...layers.gaussian_block import GaussianBlock, GaussianCache
 from ...ops import (
     Mask,
@@ -42,6 +42,7 @@ from ...ops import (
 from ...ops.shapes import row_sum, rows
 from ...options import make_parts, option, part_options, with_default
 from ...tree import leaves
+from ..mixing import OneBlock
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..objectives import OBJECTIVES, Objective, ScoredRows
@@ -129,7 +130,7 @@ class STOSACache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class STOSANetwork(STOSAOptions, NextItemNetwork):
+class STOSANetwork(STOSAOptions, OneBlock, NextItemNetwork):
     """The pure network: embeddings [m, z], LayerNorm, dropout, ELU, blocks; a state is a point [μ, σ]."""
 
     objective: str = "bpr"
@@ -153,10 +154,6 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
     def block(self) -> GaussianBlock:
         (refinement,) = make_parts(self, refine=REFINEMENTS)
         return GaussianBlock(self.heads, self.dropout, self.root, self.mean_passthrough, refinement, self.maxlen)
-
-    @property
-    def stack(self) -> Stack:
-        return Stack([self.block] * self.blocks)
 
     @property
     def causal(self) -> bool:  # type: ignore[override]

@@ -28,7 +28,6 @@ from ...layers import (
     Block,
     BlockCache,
     Past,
-    Stack,
     dropout_mask,
 )
 from ...layers.block import ABOUT_BLOCK_FORMS
@@ -37,7 +36,7 @@ from ...options import check_options, make_parts, option, part_options, with_def
 from ...random import Stream, generator
 from ...training import Settings
 from ..cross_entropy import ClassNetwork, Smoothed, table_loss, table_loss_backward
-from ..mixing import OneBlock, refuse_feed_forward, with_parts
+from ..mixing import ChosenBlock, refuse_feed_forward, with_parts
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
 
@@ -87,7 +86,7 @@ class DecoderCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class DecoderNetwork(DecoderOptions, OneBlock, ClassNetwork):
+class DecoderNetwork(DecoderOptions, ChosenBlock, ClassNetwork):
     """The pure network: init, forward, loss, loss_backward."""
 
     tables = PARTS
@@ -114,10 +113,6 @@ class DecoderNetwork(DecoderOptions, OneBlock, ClassNetwork):
         norm = NORMS[self.norm](self.eps)
         feed_forward = FEED_FORWARDS[self.feed_forward](self.inner)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
-
-    @property
-    def stack(self) -> Stack:
-        return Stack([self.block] * self.layers)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64. Embeddings are small, so that the first loss is near ln V."""

@@ -19,13 +19,13 @@ from ...backend import Array, get_xp
 from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
 from ...data.vocabulary import refuse_no_text
 from ...files import Arrays
-from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
+from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, dropout_mask
 from ...layers.block import ABOUT_BLOCK_FORMS
 from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward, softmax
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from ..cross_entropy import ClassNetwork, Smoothed
-from ..mixing import refuse_feed_forward
+from ..mixing import OneBlock, refuse_feed_forward
 from ..sequence_model import SequenceModel
 
 PARTS: dict[str, Any] = {"position": POSITIONS}
@@ -71,7 +71,7 @@ class EncoderCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class EncoderNetwork(EncoderOptions, ClassNetwork):
+class EncoderNetwork(EncoderOptions, OneBlock, ClassNetwork):
     """The pure network. The last row of "tokens" is [MASK]'s, which has no score."""
 
     n_tokens: int                    # they are 0 to n_tokens - 1; n_tokens itself is [MASK]
@@ -90,10 +90,6 @@ class EncoderNetwork(EncoderOptions, ClassNetwork):
         feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
         heads = MultiHead(self.heads, position=self._position)
         return Block(heads, self.block_form, NORMS[self.norm](self.eps), feed_forward, self.dropout)
-
-    @property
-    def stack(self) -> Stack:
-        return Stack([self.block] * self.layers)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64. Embeddings and learned positions are small: the first loss is near ln V."""

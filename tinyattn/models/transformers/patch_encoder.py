@@ -13,7 +13,6 @@ from ...layers import (
     Block,
     BlockCache,
     MultiHead,
-    Stack,
     dense,
     dense_backward,
     dense_init,
@@ -21,6 +20,7 @@ from ...layers import (
 )
 from ...ops import dropout, dropout_backward, patchify, patchify_backward
 from ...options import check_options, option
+from ..mixing import OneBlock
 
 SMALL = 0.02             # the standard deviation of fresh positions and tokens, as in ViT
 
@@ -51,7 +51,7 @@ class PatchCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class PatchEncoder(PatchOptions):
+class PatchEncoder(PatchOptions, OneBlock):
     """Base of the networks: their parameters, forward and backward up to the last norm. A subclass has `read`."""
 
     height: int                      # of the images, in pixels
@@ -80,10 +80,6 @@ class PatchEncoder(PatchOptions):
     def block(self) -> Block:
         feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
         return Block(MultiHead(self.heads), "pre", NORMS[self.norm](self.eps), feed_forward, self.dropout)
-
-    @property
-    def stack(self) -> Stack:
-        return Stack([self.block] * self.layers)
 
     def attention(self, cache: Any) -> list[Array]:
         """The weights (B, heads, read + n, read + n) of each block; `cache.encoder` is that of `encode`."""
