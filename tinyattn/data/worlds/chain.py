@@ -41,8 +41,7 @@ class ChainWorld(World):
     @cached_property
     def _group(self) -> np.ndarray:
         """(items,): the group of each item; groups differ in size by at most one."""
-        rng = generator(self.seed, Stream.WORLD, 1)
-        return rng.permutation(np.arange(self.items) % self.groups)
+        return generator(self.seed, Stream.WORLD, 1).permutation(np.arange(self.items) % self.groups)
 
     @cached_property
     def _table(self) -> np.ndarray:

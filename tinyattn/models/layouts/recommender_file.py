@@ -35,8 +35,7 @@ class RecommenderFile:
         for name, why in self.layout.required.items():
             if name not in options and name not in self._of_file():
                 raise FileError(f"{path} does not hold {name}: set --{name.replace('_', '-')} to {why}")
-        of_file = self.layout.options(self.state, options)
-        self.model = SASRec(**of_file | options)
+        self.model = SASRec(**self.layout.options(self.state, options) | options)
         self.count = self.layout.shape(self.state, self.layout.items, 2)[0] - 1
         self.ids = self._ids(items)
         self.network = self.model.make_network(self.count, 1)

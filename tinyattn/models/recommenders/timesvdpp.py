@@ -207,10 +207,9 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
 
     def check_data(self, data: Interactions) -> None:
         refuse_unrated(data)
-        assert data.ratings is not None
-        assert data.times is not None
-        largest = float(np.max(np.abs(data.ratings), initial=0))
-        span = float(np.max(data.times)) - float(np.min(data.times)) if len(data.times) else 0.0
+        ratings, times = data.rated
+        largest = float(np.max(np.abs(ratings), initial=0))
+        span = float(np.max(times)) - float(np.min(times)) if len(times) else 0.0
         if largest > LARGEST:
             raise ValueError(f"the largest rating is {largest:g}, expected at most {LARGEST:g}")
         if self.time and span > self.day * LARGEST:
@@ -224,9 +223,8 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
 
         def validate(p: Any) -> float:
             assert split is not None
-            valid = split.valid
-            assert valid.ratings is not None
-            return -rating_errors(self._predict_all(p, valid, np.arange(1, data.n_users + 1)), valid.ratings)["rmse"]
+            predicted = self._predict_all(p, split.valid, np.arange(1, data.n_users + 1))
+            return -rating_errors(predicted, split.valid.rated[0])["rmse"]
 
         sampler = RatingSampler(data, self.rated, self.batch_size, self.seed, self._how())
         self._train(self.network, sampler, validate if split else None, data.fingerprint(), **how)
@@ -257,8 +255,7 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
 
     def _predict_all(self, p: Any, data: Interactions, numbers: np.ndarray) -> np.ndarray:
         """(N,): r̂ of every rating; `numbers` (n_users,) are the model's numbers of the data's users."""
-        assert data.times is not None
-        return self._predict(p, np.repeat(numbers, data.lengths), data.flat.astype(np.int64), data.times)
+        return self._predict(p, np.repeat(numbers, data.lengths), data.flat.astype(np.int64), data.rated[1])
 
     def _predict(self, p: Any, users: np.ndarray, items: np.ndarray, times: np.ndarray) -> np.ndarray:
         xp, predicted = backend.get_xp(p["item_bias"]), np.empty(len(users))

@@ -110,8 +110,7 @@ class DecoderNetwork(DecoderOptions, ChosenBlock, ClassNetwork):
         refuse_feed_forward(self)
         mechanism, position, mixer = self._parts
         mixer = with_parts(mixer, self, position, mechanism=mechanism, bias=self.bias)
-        norm = NORMS[self.norm](self.eps)
-        feed_forward = FEED_FORWARDS[self.feed_forward](self.inner)
+        norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward](self.inner)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
