@@ -17,7 +17,7 @@ import io
 import linecache
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -233,14 +233,13 @@ def solution_of(exercise: Exercise) -> str:
     raise ValueError(f"chapter {number:02} holds no solution of {exercise.name}")
 
 
-def problems(chapter: Chapter, forms: Sequence[str] = ("stub", "solution")) -> list[str]:
+def problems(chapter: Chapter) -> list[str]:
     """The faults of a chapter's exercises, a sentence each: stubs must fail and solutions pass.
 
     The whole chapter is run with each form.
     """
     faults = []
-    for form in forms:
-        text, expected = (chapter.unsolved(), UNANSWERED) if form == "stub" else (chapter.solved(), RIGHT)
+    for form, text, expected in (("stub", chapter.unsolved(), UNANSWERED), ("solution", chapter.solved(), RIGHT)):
         try:
             verdicts = {verdict.exercise.name: verdict for verdict in chapter.run(text)}
         except BrokenChapterError as error:

@@ -136,12 +136,13 @@ class _Module:
         return _Function(name, attribute) if callable(attribute) and not isinstance(attribute, type) else attribute
 
 
-class Device:
+class Device(_Module):
     """NumPy's functions on the device. `counts` has the numbers of launches, waits, transfers and atomic launches."""
 
     __name__ = "device"
 
     def __init__(self) -> None:
+        super().__init__(np)
         self.counts: Counter[str] = Counter()
         self.order = np.random.default_rng(0)
 
@@ -154,9 +155,6 @@ class Device:
         before = self.counts.copy()
         result = f(*args)
         return result, {name: self.counts[name] - before[name] for name in ("launches", "waits", "transfers", "atomic")}
-
-    def __getattr__(self, name: str) -> Any:
-        return _Module(np).__getattr__(name)
 
 
 def run(f: Any, *args: Any) -> dict[str, Any]:

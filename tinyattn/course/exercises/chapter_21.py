@@ -1,5 +1,6 @@
 """Exercises of chapter 21, the same code on a GPU."""
 
+import itertools
 import math
 from typing import Any
 
@@ -225,12 +226,7 @@ WRONG_KEEP_MASK = Changes(_keep_mask,
 
 
 # cut_changes_nothing
-_CALLS = [0]
-
-
-def _other_at_each_call(key: Any, rows: Any, width: Any, rate: Any) -> Any:
-    _CALLS[0] += 1
-    return _keep_mask(key + _CALLS[0], rows, width, rate)
+_CALLS = itertools.count(1)
 
 
 def cut_changes_nothing(keep: Any) -> bool:
@@ -263,7 +259,7 @@ WRONG_MASKS = dict(
     by_the_size=lambda key, rows, width, rate: _keep_mask(key + len(rows), rows, width, rate),
     from_the_end=lambda key, rows, width, rate: _keep_mask(key, rows, width, rate)[:, ::-1],
     by_rank=lambda key, rows, width, rate: _keep_mask(key, np.argsort(np.argsort(rows)), width, rate),
-    other_at_each_call=_other_at_each_call,
+    other_at_each_call=lambda key, rows, width, rate: _keep_mask(key + next(_CALLS), rows, width, rate),
 )
 
 

@@ -273,9 +273,10 @@ class _Tried:
         if first.endless:  # a comparison would not return either
             hints = None
         else:
-            hints = next((hints for wrong, *hints in self.grader.tempting if self._gives_the_same_as(wrong)), None)
+            grader = self.grader
+            hints = next((hints for wrong, *hints in grader.tempting if self._alike(self.op, self._with(wrong))), None)
             if hints is None and first.sort == "values":
-                hints = next((hints for step, *hints in self.grader.missing_steps if self._is_right_after(step)), None)
+                hints = next((hints for step, *hints in grader.missing_steps if self._is_right_after(step)), None)
         with silenced():
             cause = None if hints or says == EXCHANGED else self.report.diagnosis
         if hints:
@@ -356,10 +357,6 @@ class _Tried:
             except (TooLongError, Exception):  # it raises, or its gradients do not fit
                 return {}, {}
         return both[0], both[1]
-
-    def _gives_the_same_as(self, wrong: Callable[..., Any]) -> bool:
-        """Whether the answer gives the same results as `wrong`."""
-        return self._alike(self.op, self._with(wrong))
 
     def _is_right_after(self, step: Callable[[Any], Any]) -> bool:
         """Whether `step` turns the answer's results into the library's."""

@@ -9,12 +9,12 @@ uses.
 import ast
 import contextlib
 import dis
+import functools
 import inspect
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -35,7 +35,7 @@ class Slice:
     statements: list[ast.stmt]
     file: str
 
-    @cached_property
+    @functools.cached_property
     def text(self) -> str:
         tree = ast.Module(sorted(self.statements, key=lambda s: not _is_future(s)), [])
         return ast.unparse(tree)
@@ -44,7 +44,7 @@ class Slice:
     def asked(self) -> str:
         return ast.unparse(self.expression)
 
-    @cached_property
+    @functools.cached_property
     def definitions(self) -> list[ast.stmt]:
         """The statements that bind the answer's name: its `def`, or an assignment."""
         names = {n.id for n in ast.walk(self.expression) if isinstance(n, ast.Name)}
@@ -125,16 +125,10 @@ class _Uses:
 
 
 _AT_ONCE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-_KNOWN: dict[int, tuple[ast.stmt, _Uses]] = {}
 
 
+@functools.cache
 def _uses(statement: ast.stmt) -> _Uses:
-    if id(statement) not in _KNOWN:
-        _KNOWN[id(statement)] = statement, _found(statement)
-    return _KNOWN[id(statement)][1]
-
-
-def _found(statement: ast.stmt) -> _Uses:
     bound, now, later, changed = set[str](), set[str](), set[str](), set[str]()
 
     def look(code: CodeType, into: set[str]) -> None:
