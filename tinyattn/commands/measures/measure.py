@@ -25,7 +25,7 @@ class Measure(Protocol):
     sources: Any             # the class of its sources, which has `from_config`
     splits: Splits           # by the names that config.json uses
     parts: Sequence[str]     # keys of its metrics: every run has at least one of them
-    heading: str             # of the printed table
+    heading: str = ""        # of the printed table
     loss_unit: str = "nats"  # of the training curve
 
     def add_data(self, command: Any) -> None:
