@@ -19,12 +19,9 @@ def _best_step() -> int:
     derived = ops.softmax_backward(u, ops.softmax(s))
 
     def error(h: float) -> float:
-        slopes = np.zeros_like(s)
-        for i in np.ndindex(s.shape):
-            nudge = np.zeros_like(s)
-            nudge[i] = h
-            slopes[i] = (np.sum(u * ops.softmax(s + nudge)) - np.sum(u * ops.softmax(s - nudge))) / (2 * h)
-        return float(np.median(np.abs(slopes - derived)))
+        nudges = h * np.eye(s.size).reshape(-1, *s.shape)                 # one for each entry
+        above, below = (np.sum(u * ops.softmax(x), axis=(1, 2)) for x in (s + nudges, s - nudges))
+        return float(np.median(np.abs((above - below) / (2 * h) - derived.ravel())))
 
     return min(range(-14, 0), key=lambda exponent: error(10.0**exponent))
 

@@ -12,6 +12,7 @@ from ...check.specs import get_spec
 from ..graders import Function, Number
 from ..plain import Changes, changed, op_spec
 from ..prose import Prose
+from .chapter_06 import _outer as _summed
 
 N, D = 32, 512                               # of recurrent_over_attention
 STEPS, FORGET_BIAS = 100, 1.0                # of power_of_ten_left
@@ -41,12 +42,6 @@ def _power_of_ten_left() -> float:
 def _rnn(x: Any, W: Any, U: Any) -> Any:
     """h_t = tanh(x_t W + h_{t-1} U), h_0 = 0. Shapes: x (..., n, c), W (c, d), U (d, d) -> h (..., n, d)."""
     return ops.rnn(x, W, U, np.zeros(len(U), x.dtype))
-
-
-def _summed(a: Any, b: Any) -> Any:
-    """Σ a_tᵀ b_t over all steps and sequences. Shapes: a (..., n, c), b (..., n, d) -> (c, d)."""
-    product = a.swapaxes(-1, -2) @ b
-    return product.sum(axis=tuple(range(product.ndim - 2)))
 
 
 def _rnn_backward(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:

@@ -8,11 +8,14 @@ import numpy as np
 
 from ... import ops
 from ...check.cases import CaseDrawer
+from ...layers.mixers.multi_head import merge as _together
+from ...layers.mixers.multi_head import split as _apart
 from ..costs import counted, peak, steps
 from ..exercise import WRONG, Grade
 from ..graders import Function, Judge, Number
 from ..plain import Changes, plain_spec
 from ..prose import Prose
+from .chapter_18 import _row_max
 from .chapter_21 import _atol
 
 STEP_MS, PRODUCTS_MS = 98.9, (30.4, 23.9)    # the chapter's profile: a whole step; products of linear maps, attention
@@ -24,16 +27,6 @@ def _transposed(x: Any) -> Any:
 
 
 # my_heads
-def _apart(x: Any, heads: int) -> Any:
-    batch, n, width = x.shape
-    return x.reshape(batch, n, heads, width // heads).swapaxes(1, 2)
-
-
-def _together(x: Any) -> Any:
-    batch, heads, n, d = x.shape
-    return x.swapaxes(1, 2).reshape(batch, n, heads * d)
-
-
 def _heads(q: Any, k: Any, v: Any, heads: Any) -> Any:
     """All heads in one product."""
     q, k, v = (_apart(x, heads) for x in (q, k, v))
@@ -128,10 +121,6 @@ def _makes_no_second_array(answer: Any) -> Grade | None:
 
 
 # my_chunked_loss
-def _row_max(s: Any) -> Any:
-    return s.max(axis=1, keepdims=True)
-
-
 def _chunked(h: Any, E: Any, targets: Any, chunk: Any) -> Any:
     """The loss and its gradients, a chunk of items at a time."""
     n, V = len(h), len(E)
