@@ -1,5 +1,6 @@
 """Files are written whole or not at all: to a temporary file, which is then moved into place."""
 
+import csv
 import io
 import json
 import math
@@ -11,7 +12,7 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,13 @@ def _sync(folder: Path) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON that people can read. Raises ValueError for NaN and infinities, which JSON lacks."""
     write_atomically(path, (json_text(value) + "\n").encode(errors="backslashreplace"))   # names that are no UTF-8
+
+
+def csv_bytes(rows: Iterable[Iterable[Any]]) -> bytes:
+    """The rows as CSV, with a newline after each."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
 
 
 def json_text(value: Any, margin: str = "\n") -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import csv
-import io
 import os
 import sys
 import warnings
@@ -16,7 +15,7 @@ import numpy as np
 
 from ..data import DataError, Interactions, ItemNames, Source, Truth, Vocabulary, read_ids, read_names
 from ..data.read import STDIN
-from ..files import FileError, is_same, write_atomically
+from ..files import FileError, csv_bytes, is_same, write_atomically
 from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
 from .arguments import reading_flags
@@ -264,6 +263,4 @@ def remarks(data: Interactions, maxlen: int | None) -> list[str]:
 
 def write_csv(path: str | Path, rows: Iterable[Iterable[Any]]) -> None:
     """Write a CSV file, whole or not at all."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    write_atomically(Path(path), text.getvalue().encode())
+    write_atomically(Path(path), csv_bytes(rows))

@@ -1,12 +1,11 @@
 """Parquet files as lines of CSV, by pyarrow (extra `parquet`), so that everything else reads them as text."""
 
-import csv
-import io
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..files import csv_bytes
 from ..terminal import shortened
 from .fields import DataError
 
@@ -32,9 +31,7 @@ def csv_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
                 lists = f"; of lists or other nested values, which are not read: {', '.join(nested)}" if nested else ""
                 raise DataError(f"columns of single values: {', '.join(names) or 'none'}{shortened(lists, 200)}; "
                                 "expected a user and an item in each row")  # fmt: skip
-            header = io.StringIO()
-            csv.writer(header, lineterminator="\n").writerow(names)
-            begin = header.getvalue().encode()               # joined to the first rows: the format is detected by both
+            begin = csv_bytes([names])                       # joined to the first rows: the format is detected by both
             for batch in table.iter_batches(_ROWS, columns=names):
                 yield begin + _lines(batch)
                 begin = b""

@@ -1,7 +1,5 @@
 """The parameters of a model, and the table of a model that scores all histories alike."""
 
-import csv
-import io
 import json
 from importlib import import_module
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..files import csv_bytes
 from ..models import Estimator, Popularity
 from ..models.parameters import PREFIX
 
@@ -51,9 +50,5 @@ def popularity_table(model: Estimator) -> bytes:
     if not isinstance(model, Popularity):
         raise ValueError(f"model {model.name} scores each history separately: it has no table of items (.csv)")
     ids, counts = model.fitted().ids, model.counts[1:]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["item", "score"])
     order = np.argsort(-counts, kind="stable")
-    writer.writerows(zip(ids[order].tolist(), counts[order].tolist(), strict=True))
-    return text.getvalue().encode()
+    return csv_bytes([["item", "score"], *zip(ids[order].tolist(), counts[order].tolist(), strict=True)])

@@ -1,7 +1,5 @@
 """The folder of a training run: its configuration, checkpoint, history, model and metrics."""
 
-import csv
-import io
 import math
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,6 +13,7 @@ from ..files import (
     FORMAT,
     FileError,
     alone_in,
+    csv_bytes,
     read_arrays,
     read_json,
     refuse_unknown_format,
@@ -204,14 +203,12 @@ class RunFolder:
 
     def write_history(self, history: list[dict[str, Any]], criterion: str = "ndcg@10") -> None:
         """training.csv: a row an epoch; the metric `criterion` chooses the epoch."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["epoch", "loss", f"valid_{criterion}", "gradient_norm", "tokens_per_second"])
+        rows = [["epoch", "loss", f"valid_{criterion}", "gradient_norm", "tokens_per_second"]]
         for row in history:
             valid = "" if row["valid"] is None else f"{row['valid']:.6f}"
             loss, norm = f"{row['loss']:.6f}", f"{row['gradient_norm']:.6f}"
-            writer.writerow([row["epoch"], loss, valid, norm, f"{row['tokens_per_second']:.0f}"])
-        write_atomically(self.path / "training.csv", text.getvalue().encode())
+            rows.append([row["epoch"], loss, valid, norm, f"{row['tokens_per_second']:.0f}"])
+        write_atomically(self.path / "training.csv", csv_bytes(rows))
 
     def write_results(self, model: Estimator, metrics: dict[str, Any], valid: float | None = None) -> None:
         """Write model.npz and metrics.json; the checkpoint stays, so a run killed after this can be resumed.

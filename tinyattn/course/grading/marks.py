@@ -6,9 +6,7 @@ submission again.
 """
 
 import contextlib
-import csv
 import hashlib
-import io
 import tempfile
 import threading
 from collections import defaultdict
@@ -20,7 +18,7 @@ from typing import Any
 
 from ... import __version__
 from ...check.isolation import CheckerFailedError, in_child
-from ...files import FileError, alone_in, read_json, write_atomically, write_json
+from ...files import FileError, alone_in, csv_bytes, read_json, write_atomically, write_json
 from ...sandbox import Limits, fence
 from ...terminal import one_line
 from ..chapters import chapters
@@ -283,8 +281,5 @@ def _rows_of_answers(records: list[dict[str, Any]]) -> list[list[Any]]:
 
 def _table(rows: list[list[Any]]) -> bytes:
     """The rows as CSV. No cell begins like a formula, as names and verdicts may quote a submission."""
-    text = io.StringIO()
-    for row in rows:
-        cells = [f"'{x}" if isinstance(x, str) and x.startswith(("=", "+", "-", "@", "\t", "\r")) else x for x in row]
-        csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue().encode()
+    formula = ("=", "+", "-", "@", "\t", "\r")
+    return csv_bytes([f"'{x}" if isinstance(x, str) and x.startswith(formula) else x for x in row] for row in rows)
