@@ -1,6 +1,6 @@
 """Functions with two usual forms: GELU, dropout, ranks among ties, recall, label smoothing, BPR, ALiBi, a schedule."""
 
-import math
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +10,8 @@ import numpy as np
 from ..cases import CaseDrawer
 from ..common import widened
 from ..property import Violation
-from ..specs.ranking import of_one_user
-from ..subject import MissingError, Subject
+from ..specs.ranking import metrics_of, of_one_user
+from ..subject import Subject
 from ..switch import Case, FixedArgument, Rescaled, Switch
 from .convention import convention, error, fitting, helps, oracle
 
@@ -30,39 +30,22 @@ def _tanh_form(op: Subject) -> Switch | None:
     return None
 
 
-RANKS: dict[tuple[float, ...], str] = {
-    (2, 2): "before", (3, 3): "after", (2, 3): "by position among", (3, 2): "by position among"
-}  # fmt: skip
-
-
 @convention("ties", "a target may rank before, after or by position among items of its score, not at their mean")
 def _ties(op: Subject) -> Switch | None:
-    """Items two and three have the same score; their NDCG shows the rank of each or, if it is wrong, the hits."""
-    try:
-        scores, metric = np.array([3.0, 2, 2, 1, 0]), of_one_user(op.other("ndcg"))
-        gains = [float(metric(scores.copy(), target, 4)) for target in range(4)]
-    except (MissingError, Violation):
-        return _ties_of_hits(op)
-    ranks = [round(2 ** (1 / gain) - 1, 4) if gain > 0 else math.inf for gain in gains]
-    if (ranks[0], ranks[3]) != (1, 4):
-        return _ties_of_hits(op)  # the NDCG is wrong
-    order = RANKS.get(tuple(ranks[1:3]))
-    return Switch(f"a target ranks {order} items of its score", topic="ties") if order else None
+    """Three items share a score, and have the mean rank 3. A rank is the least k with a gain. A metric that ranks the
+    smallest score first is wrong, but that is not judged here; of two metrics, one may be wrong."""
+    scores = np.array([3.0, 2, 2, 2, 0])
+    for _, gain in reversed(metrics_of(op)):
+        with contextlib.suppress(Violation):
+            first, *tied, last = (1 + sum(gain(scores.copy(), i, k) < 1e-6 for k in range(1, 5)) for i in range(5))
+            if {first, last} == {1, 5} and set(tied) <= {2, 3, 4}:
+                order = {(2, 2, 2): "before", (4, 4, 4): "after"}.get(tuple(tied), "by position among")
+                return Switch(f"a target ranks {order} items of its score", topic="ties") if {*tied} != {3} else None
+    return None
 
 
-def _ties_of_hits(op: Subject) -> Switch | None:
-    """Three items share a score, and have the mean rank 3. A rank is the least k with a hit. A metric that
-    ranks the smallest score first is wrong, but that is not judged here."""
-    scores, hit = np.array([3.0, 2, 2, 2, 0]), of_one_user(op)
-    first, *tied, last = (sum(hit(scores.copy(), target, k) < 0.5 for k in range(1, 6)) + 1 for target in range(5))
-    if {first, last} != {1, 5} or not set(tied) <= {2, 3, 4} or set(tied) == {3}:
-        return None
-    order = {(2, 2, 2): "before", (4, 4, 4): "after"}.get(tuple(tied), "by position among")
-    return Switch(f"a target ranks {order} items of its score", topic="ties")
-
-
-# (recall at 2 of one tied item, of the other) -> their ranks
-SHARES: dict[tuple[float, ...], tuple[int, int]] = {(1, 1): (2, 2), (0, 0): (3, 3), (1, 0): (2, 3), (0, 1): (3, 2)}
+# (recall at 2 of one tied item, of the other) -> their ranks among items of their score
+SHARES = {(1, 1): "before", (0, 0): "after", (1, 0): "by position among", (0, 1): "by position among"}
 
 
 @convention("ties of several", "a relevant item may rank before, after or by position among items of its score")
@@ -71,10 +54,10 @@ def _ties_of_several(op: Subject) -> Switch | None:
     scores, metric = np.array([3.0, 2, 2, 1]), of_one_user(op)
     second = metric(np.array([3.0, 2, 1, 0]), np.arange(4) == 1, 2)
     shares = [round(float(metric(scores.copy(), target, 2) / second), 6) for target in np.eye(4, dtype=bool)]
-    ranks = SHARES.get((shares[1], shares[2]))
-    if shares[0] < 1 or shares[3] != 0 or ranks is None:
+    order = SHARES.get((shares[1], shares[2]))
+    if shares[0] < 1 or shares[3] != 0 or order is None:
         return None
-    return Switch(f"a relevant item ranks {RANKS[ranks]} items of its score", topic="ties")
+    return Switch(f"a relevant item ranks {order} items of its score", topic="ties")
 
 
 @dataclass(frozen=True)

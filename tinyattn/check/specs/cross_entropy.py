@@ -225,15 +225,12 @@ def every_tile(op: Subject, **case: Any) -> None:
             close(gradients["E"], dE, atol * largest(case["x"]), f"with tiles of {tile} dE")
 
 
-@tiled_cross_entropy("rounding", "logits of ±2,000 in any order of tiles give the exact loss", "extremes",
+tiled_cross_entropy.law("large_logits", "rounding", "logits of ±2,000 in any order of tiles give the exact loss",
+        lambda op, c: (
+            (op(**op.fit(c(E=np.array(E)[:, None], tile=tile))), 4000.0, 1e-9, f"with tiles of {tile} the loss")
+            for E in ([-1.0, 1.0, 0.5, -0.5, -1.0], [-1.0, -0.5, 0.5, 1.0, -1.0]) for tile in (1, 2, 5)
+        ), "extremes", of=lambda c: c(x=np.array([[2000.0]]), targets=np.array([0]), weights=None, smoothing=0.0),
         hint="exp leaves its range: is every sum taken around the largest logit so far?")
-def tiled_cross_entropy_large_logits(op: Subject, **case: Any) -> None:
-    signs = np.array([-1.0, 1.0, 0.5, -0.5, -1.0])
-    for E in (signs, signs[::-1]):
-        far = {"x": np.array([[2000.0]]), "E": E[:, None], "targets": np.array([0]), "weights": None, "smoothing": 0.0}
-        for tile in (1, 2, 5):
-            close(op(**op.fit(far | {"tile": tile})), 4000.0, 1e-9, f"with tiles of {tile} the loss")
-
 
 TILED_CROSS_ENTROPY = tiled_cross_entropy.spec(
     "loss = Σ w nll / Σ w, with nll = -Σⱼ qⱼ log softmax(x Eᵀ)ⱼ and q = (1 - ε) onehot(target) + ε / V, in tiles of "
