@@ -9,15 +9,9 @@ import numpy as np
 
 
 def layer(
-    make: Callable[..., Any],
-    params: Mapping[str, str] | None = None,
-    grads: Mapping[str, str] | None = None,
-    *,
-    inputs: tuple[str, ...] = ("x",),
-    rows: bool = False,
-    forward: str = "forward",
-    backward: str = "backward",
-) -> "Layer":
+    make: Callable[..., Any], params: Mapping[str, str] | None = None, grads: Mapping[str, str] | None = None, *,
+    inputs: tuple[str, ...] = ("x",), rows: bool = False, forward: str = "forward", backward: str = "backward",
+) -> "Layer":  # fmt: skip
     """A class with `forward(*inputs)` and `backward(dy)` as an implementation that `tinyattn check` can call.
 
     With `rows`, the class takes matrices: leading axes of the inputs are merged into one, and restored in the result.

@@ -26,15 +26,9 @@ from .differences import SMALLEST, WRITTEN, Differences, Entry, GradReport
 
 
 def gradcheck(
-    forward: Function,
-    backward: Function,
-    *args: Any,
-    seed: int = 0,
-    step: float = 1e-6,
-    tolerance: float = 1e-6,
-    wrt: tuple[str, ...] | None = None,
-    **kwargs: Any,
-) -> GradReport:
+    forward: Function, backward: Function, *args: Any, seed: int = 0, step: float = 1e-6, tolerance: float = 1e-6,
+    wrt: tuple[str, ...] | None = None, **kwargs: Any,
+) -> GradReport:  # fmt: skip
     """Compare an op's backward with central differences of its forward.
 
     Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward`'s first parameters
@@ -178,17 +172,9 @@ class _Watch:
 
 
 def gradcheck_layer(
-    forward: Function,
-    backward: Function,
-    p: Any,
-    *inputs: np.ndarray,
-    key: int | None = None,
-    seed: int = 0,
-    step: float = 1e-6,
-    tolerance: float = 1e-6,
-    entries: int | None = None,
-    **options: Any,
-) -> GradReport:
+    forward: Function, backward: Function, p: Any, *inputs: np.ndarray, key: int | None = None, seed: int = 0,
+    step: float = 1e-6, tolerance: float = 1e-6, entries: int | None = None, **options: Any,
+) -> GradReport:  # fmt: skip
     """Compare a layer's backward, including gradients of its parameters, with central differences.
 
     `forward(p, *inputs, **options) -> y, cache` and `backward(p, dy, cache) -> one gradient per input, grads`.
@@ -226,16 +212,9 @@ def gradcheck_layer(
 
 
 def gradcheck_model(
-    model: Any,
-    p: Any,
-    batch: Any,
-    *,
-    key: int | None = None,
-    seed: int = 0,
-    step: float = 1e-6,
-    tolerance: float = 1e-6,
-    entries: int | None = 12,
-) -> GradReport:
+    model: Any, p: Any, batch: Any, *, key: int | None = None, seed: int = 0, step: float = 1e-6,
+    tolerance: float = 1e-6, entries: int | None = 12,
+) -> GradReport:  # fmt: skip
     """Compare `model.loss_backward` with central differences of `model.loss`, at `entries` places of each parameter.
 
     Half of the places are where the derived gradient is largest; half are drawn at random, to find missing

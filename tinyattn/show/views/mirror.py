@@ -37,20 +37,11 @@ class Goal(NamedTuple):
 
 
 def mirror(
-    tokens: Sequence[str],
-    algorithm: str = "attention",
-    *,
-    mask: np.ndarray | None = None,
-    scale: float | None = None,
-    heads: int = 1,
-    eps: float = 1e-5,
-    hide: Collection[str] = (),
-    goal: Goal | None = None,
-    title: str | None = None,
-    play: bool = False,
-    seed: int = 0,
+    tokens: Sequence[str], algorithm: str = "attention", *, mask: np.ndarray | None = None,
+    scale: float | None = None, heads: int = 1, eps: float = 1e-5, hide: Collection[str] = (),
+    goal: Goal | None = None, title: str | None = None, play: bool = False, seed: int = 0,
     **arrays: np.ndarray | None,
-) -> View:
+) -> View:  # fmt: skip
     """A page of an algorithm's arrays, forward above and backward below, on which every number shows its terms.
 
     `arrays` are the algorithm's inputs and its upstream gradient; missing ones are drawn from `seed`, rounded to
