@@ -56,6 +56,7 @@ ALSO = {
     "dense": "layers/test_gradients.py",
     "norm": "layers/test_gradients.py",
     "dropout_mask": "layers/test_gradients.py",
+    "dropped": "layers/test_gradients.py",
     "gather_rows": "models/test_network.py",
     "as_mask": "ops/test_masks.py, models/test_seams.py",
     "alibi": "ops/test_positions.py",

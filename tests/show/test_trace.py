@@ -82,6 +82,7 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "window_weights": ((R.random((2, 5, 5)), 8), {}),
     "dense": ((noisy(layers.dense_init(R, 4, 3)), X), {}),
     "dropout_mask": ((X, X.shape, 0.5, np.random.default_rng(0)), {}),
+    "dropped": ((X, 0.5, np.random.default_rng(0)), {}),
     "feed_forward": ((noisy(layers.feed_forward_init(R, 4, 5)), X), {"rate": 0.3, "rng": np.random.default_rng(1)}),
     "multi_head_attention": (
         (noisy(layers.multi_head_init(R, 4)), X, X),

@@ -5,7 +5,7 @@ from .bidirectional_gru import BidirectionalGRU, BidirectionalGRUCache
 from .block import BLOCK_FORMS, Block, BlockCache
 from .decoder_block import DECODER_FORMS, DecoderBlock, DecoderBlockCache
 from .dense import dense, dense_backward, dense_init, glorot
-from .dropout_mask import dropout_mask
+from .dropout_mask import dropout_mask, dropped
 from .feed_forward import (
     ACTIVATIONS,
     FEED_FORWARDS,
@@ -30,8 +30,8 @@ from .swiglu import SwiGLU
 __all__ = ["ACTIVATIONS", "BLOCK_FORMS", "DECODER_FORMS", "FEED_FORWARDS", "GRU", "ITEM_POSITIONS", "MECHANISMS",
            "MIXERS", "NORMS", "POSITIONS", "REFINEMENTS", "AttendingGRU", "AttendingGRUCache", "BidirectionalGRU",
            "BidirectionalGRUCache", "Block", "BlockCache", "DecoderBlock", "DecoderBlockCache", "FeedForward",
-           "GaussianBlock", "LayerNorm", "Mechanism", "Mixer", "MultiHead", "Norm", "Past", "Position", "PositionWise",
-           "RMSNorm", "Refinement", "Stack", "SwiGLU", "dense", "dense_backward", "dense_init", "dropout_mask",
-           "feed_forward", "feed_forward_backward", "feed_forward_init", "gather_rows", "glorot",
-           "multi_head_attention", "multi_head_attention_backward", "multi_head_init", "nbytes", "norm",
+           "GaussianBlock", "LayerNorm", "Mechanism", "Mixer", "MultiHead", "Norm", "Past", "Position",
+           "PositionWise", "RMSNorm", "Refinement", "Stack", "SwiGLU", "dense", "dense_backward", "dense_init",
+           "dropout_mask", "dropped", "feed_forward", "feed_forward_backward", "feed_forward_init", "gather_rows",
+           "glorot", "multi_head_attention", "multi_head_attention_backward", "multi_head_init", "nbytes", "norm",
            "norm_backward", "norm_init"]  # fmt: skip

@@ -24,7 +24,7 @@ from ..backend import Array
 from ..forms import replaceable
 from ..ops import Mask, dropout, dropout_backward
 from ..options import one_of
-from .dropout_mask import dropout_mask
+from .dropout_mask import dropout_mask, dropped
 from .feed_forward import FeedForward, PositionWise
 from .hstu import hstu_block, hstu_block_backward, hstu_init
 from .ligr import gates_init, ligr_block, ligr_block_backward
@@ -142,12 +142,11 @@ def plain_block(
     """
     h, norm_1 = block.norm.forward(p["norm_1"], x)
     a, attention = block.mixer.mix(p["attention"], h, at=at, **context)
-    keep_1 = dropout_mask(a, a.shape, block.rate, rng)
-    u = dropout(a, keep_1, block.rate)
+    u, keep_1 = dropped(a, block.rate, rng)
     h, norm_2 = block.norm.forward(p["norm_2"], u)
     f, ffn = block.feed_forward.forward(p["feed_forward"], h)
-    keep_2 = dropout_mask(f, f.shape, block.rate, rng)
-    return dropout(f, keep_2, block.rate), BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
+    y, keep_2 = dropped(f, block.rate, rng)
+    return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
 def plain_block_backward(block: "Block", p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:

@@ -15,14 +15,19 @@ def dropout_mask(x: Array, shape: tuple[int, ...], rate: float, rng: Any) -> Arr
     return keep_mask(rng, shape, rate, like=x)
 
 
+def dropped(x: Array, rate: float, rng: Any) -> tuple[Array, Array | None]:
+    """y = dropout(x), and the mask that its backward takes. Shapes: x (...) -> y (...)."""
+    keep = dropout_mask(x, x.shape, rate, rng)
+    return dropout(x, keep, rate), keep
+
+
 @replaceable
 def add_dropped(x: Array | None, branch: Array, rate: float, rng: Any) -> tuple[Array, Any]:
     """y = x + dropout(branch), or dropout(branch) where x is None; and what `dropped_backward` needs, as a mask.
 
     Shapes: x and branch (...) -> y (...).
     """
-    keep = dropout_mask(branch, branch.shape, rate, rng)
-    y = dropout(branch, keep, rate)
+    y, keep = dropped(branch, rate, rng)
     if x is None:
         return y, keep
     if keep is None:

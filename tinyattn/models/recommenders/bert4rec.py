@@ -29,9 +29,9 @@ from ...layers import (
     dense,
     dense_backward,
     dense_init,
-    dropout_mask,
+    dropped,
 )
-from ...ops import Mask, dropout, dropout_backward, embedding, gelu, gelu_backward
+from ...ops import Mask, dropout_backward, embedding, gelu, gelu_backward
 from ...ops.shapes import column_sum
 from ...options import option
 from ..mixing import OneBlock
@@ -66,7 +66,7 @@ class HeadCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class BERT4RecNetwork(BERT4RecOptions, OneBlock, NextItemNetwork):
-    """The pure network: items and positions, LayerNorm, dropout, blocks, head.
+    """The pure network: items and positions, LayerNorm, blocks, head.
 
     A row of "items" is an embedding of D numbers and the item's bias. [MASK], id n_items + 1, is no item: its
     embedding is "mask", and it gets no score.
@@ -100,8 +100,7 @@ class BERT4RecNetwork(BERT4RecOptions, OneBlock, NextItemNetwork):
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, BERT4RecCache]:
         """h (B, L, D + 1), or (B, M, D + 1) at `target_positions`; and the cache."""
         x, norm = NORM.forward(p["norm"], self._read(p, batch))
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x = dropout(x, keep, self.dropout)
+        x, keep = dropped(x, self.dropout, rng)
         x, caches = self.stack.forward(p["blocks"], x, mask=_real(batch), rng=rng)
         if batch.target_positions is not None:
             x = get_xp(x).take_along_axis(x, batch.target_positions[..., None], axis=1)

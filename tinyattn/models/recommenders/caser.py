@@ -19,11 +19,10 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import dense, dense_backward, dense_init, dropout_mask, glorot
+from ...layers import dense, dense_backward, dense_init, dropped, glorot
 from ...ops import (
     conv1d,
     conv1d_backward,
-    dropout,
     dropout_backward,
     embedding,
     max_pool1d,
@@ -67,7 +66,7 @@ class CaserCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class CaserNetwork(CaserOptions, UserTable):
-    """The pure network: embedding, filters, dropout, a linear map, [z; user; 1]."""
+    """The pure network: embedding, filters, a linear map, [z; user; 1]."""
 
     scored, biased = "outputs", True
 
@@ -95,9 +94,8 @@ class CaserNetwork(CaserOptions, UserTable):
             filtered.append(y)
             caches.append(cache)
         filtered.append(self._vertical(p["vertical"], x).reshape(B, n, d * self.nv))
-        y = xp.concatenate(filtered, axis=-1)
-        keep = dropout_mask(y, y.shape, self.dropout, rng)
-        u, fc = dense(p["fc"], dropout(y, keep, self.dropout))
+        y, keep = dropped(xp.concatenate(filtered, axis=-1), self.dropout, rng)
+        u, fc = dense(p["fc"], y)
         h = xp.concatenate([relu(u), self.user_rows(p, batch, n), xp.ones((B, n, 1), dtype=x.dtype)], axis=-1)
         return h, CaserCache(batch, x, caches, keep, fc, u)
 

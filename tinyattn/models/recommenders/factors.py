@@ -11,9 +11,9 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import dropout_mask, gather_rows
+from ...layers import dropped, gather_rows
 from ...layers.rows import table_gradient
-from ...ops import dropout, dropout_backward, embedding
+from ...ops import dropout_backward, embedding
 from ...ops.shapes import with_ones
 from ...options import with_default
 from ...training import Settings
@@ -49,9 +49,8 @@ class FactorNetwork(SequenceOptions, NextItemNetwork):
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, FactorCache]:
         """h (B, L, D), or (B, L, D + 1): x after dropout, and a 1 for the bias; and the cache."""
-        x = self.read(p, batch)
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        return self._with_one(dropout(x, keep, self.dropout)), FactorCache(batch, keep)
+        x, keep = dropped(self.read(p, batch), self.dropout, rng)
+        return self._with_one(x), FactorCache(batch, keep)
 
     def _with_one(self, x: Array) -> Array:
         return with_ones(x) if self.biased else x

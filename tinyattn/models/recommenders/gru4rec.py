@@ -20,8 +20,8 @@ import numpy as np
 
 from ...backend import Array
 from ...data import Batch
-from ...layers import GRU, Past, dropout_mask, gather_rows
-from ...ops import dropout, dropout_backward, embedding
+from ...layers import GRU, Past, dropped, gather_rows
+from ...ops import dropout_backward, embedding
 from ...options import option
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
@@ -40,7 +40,7 @@ class GRU4RecCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
-    """The pure network: embedding, dropout, recurrent layers, dropout."""
+    """The pure network: embedding, recurrent layers, dropout."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         return {
@@ -50,14 +50,13 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, GRU4RecCache]:
         """h (B, L, D), and the cache. Padding stands on the right, where no real position follows it."""
-        x = embedding(batch.ids, p["items"])
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x, caches = dropout(x, keep, self.dropout), []
+        x, keep = dropped(embedding(batch.ids, p["items"]), self.dropout, rng)
+        caches = []
         for weights in p["layers"]:
             x, cache = GRU().run(weights, x)
             caches.append(cache)
-        keep_last = dropout_mask(x, x.shape, self.dropout, rng)
-        return dropout(x, keep_last, self.dropout), GRU4RecCache(keep, caches, keep_last)
+        h, keep_last = dropped(x, self.dropout, rng)
+        return h, GRU4RecCache(keep, caches, keep_last)
 
     def backward(self, p: Any, dh: Array, cache: GRU4RecCache) -> tuple[Array, dict[str, Any]]:
         dx, grads = dropout_backward(dh, cache.keep_last, self.dropout), list[Any]()

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import GRU, dense, dense_backward, dense_init, dropout_mask, gather_rows, glorot
-from ...ops import additive_attention, additive_attention_backward, dropout, dropout_backward, embedding
+from ...layers import GRU, dense, dense_backward, dense_init, dropped, gather_rows, glorot
+from ...ops import additive_attention, additive_attention_backward, dropout_backward, embedding
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 
@@ -37,7 +37,7 @@ class NARMCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class NARMNetwork(SequenceOptions, NextItemNetwork):
-    """The pure network: embedding, dropout, GRU, [state; attention over states], dropout, the bilinear decoder."""
+    """The pure network: embedding, GRU, [state; attention over states], the bilinear decoder."""
 
     weights_remark = (
         "no shares: no softmax makes them, so they may be below 0 and need not sum to 1. Each is for the state "
@@ -57,15 +57,13 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, NARMCache]:
         """h (B, L, D), and the cache. Padding stands on the right, where no real position comes after it."""
-        x = embedding(batch.ids, p["items"])
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        h, encoder = GRU().run(p["encoder"], dropout(x, keep, self.dropout))
+        x, keep = dropped(embedding(batch.ids, p["items"]), self.dropout, rng)
+        h, encoder = GRU().run(p["encoder"], x)
         q, queries = dense(p["A1"], h)
         k, keys = dense(p["A2"], h)
         local, weights = additive_attention(q, k, h, p["v"])
-        both = get_xp(h).concatenate([h, local], axis=-1)                # (B, L, 2 D)
-        keep_last = dropout_mask(both, both.shape, self.dropout, rng)
-        y, decoder = dense(p["B"], dropout(both, keep_last, self.dropout))
+        both, keep_last = dropped(get_xp(h).concatenate([h, local], axis=-1), self.dropout, rng)      # (B, L, 2 D)
+        y, decoder = dense(p["B"], both)
         return y, NARMCache(keep, encoder, queries, keys, q, k, h, weights, keep_last, decoder)
 
     def backward(self, p: Any, dh: Array, cache: NARMCache) -> tuple[Array, dict[str, Any]]:

@@ -13,12 +13,12 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, REFINEMENTS, Norm, Past, dropout_mask
+from ...layers import FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, REFINEMENTS, Norm, Past, dropped
 from ...layers.block import ABOUT_BLOCK_FORMS, BLOCK_FORMS, Block, BlockCache
 from ...layers.mechanisms import refined
 from ...layers.positions import ITEM_POSITIONS
 from ...layers.rows import table_gradient
-from ...ops import Mask, dropout, dropout_backward, embedding
+from ...ops import Mask, dropout_backward, embedding
 from ...options import make_parts, option, part_options
 from ..mixing import ChosenBlock, refuse_feed_forward, with_parts
 from ..neural import NeuralRecommender
@@ -142,8 +142,7 @@ class SASRecNetwork(SASRecOptions, ChosenBlock, NextItemNetwork):
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, NetworkCache]:
         """h (B, L, D), the state of each position, and the cache. The causal mask hides padding, on the right."""
         x = self._read(p, batch)
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x = dropout(x, keep, self.dropout)
+        x, keep = dropped(x, self.dropout, rng)
         x, caches = self.stack.forward(p["blocks"], x, rng=rng, **self._context(batch))
         h, norm = self._finished(p, x, batch)
         return h, NetworkCache(batch, keep, caches, norm)

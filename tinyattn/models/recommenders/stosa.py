@@ -25,13 +25,12 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import POSITIONS, REFINEMENTS, LayerNorm, dropout_mask
+from ...layers import POSITIONS, REFINEMENTS, LayerNorm, dropped
 from ...layers.gaussian_block import GaussianBlock, GaussianCache
 from ...ops import (
     Mask,
     distance_bpr,
     distance_bpr_backward,
-    dropout,
     dropout_backward,
     elu,
     elu_backward,
@@ -190,8 +189,8 @@ class STOSANetwork(STOSAOptions, OneBlock, NextItemNetwork):
         x = LEARNED.add(p["positions"], embedding(batch.ids, p["items"]), batch.slots)
         u, of_means = NORM.forward(p["norms"]["mean"], x[..., : self.dim])
         z, of_covs = NORM.forward(p["norms"]["cov"], x[..., self.dim :])
-        keep_u, keep_z = (dropout_mask(y, y.shape, self.dropout, rng) for y in (u, z))
-        u, dev = dropout(u, keep_u, self.dropout), root_elu(dropout(z, keep_z, self.dropout))
+        (u, keep_u), (z, keep_z) = (dropped(y, self.dropout, rng) for y in (u, z))
+        dev = root_elu(z)
         return (elu(u), dev), STOSACache(batch, (of_means, of_covs), (keep_u, keep_z), u, dev, [])
 
     def backward(self, p: Any, dh: Array, cache: STOSACache) -> tuple[Array, dict[str, Any]]:

@@ -28,10 +28,10 @@ from ...layers import (
     Block,
     BlockCache,
     Past,
-    dropout_mask,
+    dropped,
 )
 from ...layers.block import ABOUT_BLOCK_FORMS
-from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward
+from ...ops import Mask, dropout_backward, embedding, embedding_backward, linear, linear_backward
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...random import Stream, generator
 from ...training import Settings
@@ -134,8 +134,7 @@ class DecoderNetwork(DecoderOptions, ChosenBlock, ClassNetwork):
         """All but the scores, which are computed from `h` of the cache."""
         xp, x = get_xp(ids), self._read(p, ids, 0)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x = dropout(x, keep, self.dropout)
+        x, keep = dropped(x, self.dropout, rng)
         x, caches = self.stack.forward(p["blocks"], x, mask=Mask(causal=True), slots=slots, rng=rng)
         h, norm = self.block.norm.forward(p["norm"], x)
         return DecoderCache(ids, slots, keep, caches, norm, h)

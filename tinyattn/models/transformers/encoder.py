@@ -19,9 +19,9 @@ from ...backend import Array, get_xp
 from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
 from ...data.vocabulary import refuse_no_text
 from ...files import Arrays
-from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, dropout_mask
+from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, dropped
 from ...layers.block import ABOUT_BLOCK_FORMS
-from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward, softmax
+from ...ops import Mask, dropout_backward, embedding, embedding_backward, linear, linear_backward, softmax
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from ..cross_entropy import ClassNetwork, Smoothed
@@ -115,8 +115,7 @@ class EncoderNetwork(EncoderOptions, OneBlock, ClassNetwork):
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         x = self._position.add(p.get("positions"), embedding(ids, p["tokens"]), slots)
         x, first = norm.forward(p["norm"], x)
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x = dropout(x, keep, self.dropout)
+        x, keep = dropped(x, self.dropout, rng)
         caches, states = [], [x]
         for weights in p["blocks"]:
             x, cache = self.block.forward(weights, x, mask=mask, slots=slots, rng=rng)

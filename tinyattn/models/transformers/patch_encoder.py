@@ -16,9 +16,9 @@ from ...layers import (
     dense,
     dense_backward,
     dense_init,
-    dropout_mask,
+    dropped,
 )
-from ...ops import dropout, dropout_backward, patchify, patchify_backward
+from ...ops import dropout_backward, patchify, patchify_backward
 from ...options import check_options, option
 from ..mixing import OneBlock
 
@@ -108,8 +108,7 @@ class PatchEncoder(PatchOptions, OneBlock):
             x = xp.where(hidden[..., None], p["mask"], x)
         x = xp.concatenate([xp.broadcast_to(p["tokens"], (len(x), *p["tokens"].shape)), x], axis=1)
         x = x + p["positions"]
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x = dropout(x, keep, self.dropout)
+        x, keep = dropped(x, self.dropout, rng)
         x, blocks = self.stack.forward(p["blocks"], x, rng=rng)
         x, norm = self.block.norm.forward(p["norm"], x)
         return x, PatchCache(images, hidden, patches, keep, blocks, norm)

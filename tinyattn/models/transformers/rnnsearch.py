@@ -28,10 +28,10 @@ from ...layers import (
     dense,
     dense_backward,
     dense_init,
-    dropout_mask,
+    dropped,
 )
 from ...layers.dense import DenseCache
-from ...ops import dropout, dropout_backward, embedding, embedding_backward
+from ...ops import dropout_backward, embedding, embedding_backward
 from ...options import option, with_default
 from ...training import Settings
 from .pair_model import PairCache, PairModel, PairNetwork, PairOptions
@@ -81,9 +81,8 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
 
     def encode(self, p: Any, source: Array, lengths: Array, rng: Any = None) -> tuple[Array, EncoderCache]:
         """The memory (B, m, 2 D): at each character of the source the states of both GRUs."""
-        x = embedding(source, p["source"])
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        memory, gru = BidirectionalGRU().forward(p["encoder"], dropout(x, keep, self.dropout), lengths)
+        x, keep = dropped(embedding(source, p["source"]), self.dropout, rng)
+        memory, gru = BidirectionalGRU().forward(p["encoder"], x, lengths)
         return memory, EncoderCache(source, keep, gru)
 
     def encode_backward(self, p: Any, dmemory: Array, cache: EncoderCache) -> dict[str, Any]:
@@ -96,16 +95,13 @@ class RNNsearchNetwork(RNNsearchOptions, PairNetwork):
         self, p: Any, written: Array, memory: Array, lengths: Array, rng: Any = None
     ) -> tuple[Array, DecoderCache]:
         """The readout's hidden layer (B, n, D), from state, context and the character before."""
-        x = embedding(written, p["target"])
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x = dropout(x, keep, self.dropout)
+        x, keep = dropped(embedding(written, p["target"]), self.dropout, rng)
         h, seen, gru = AttendingGRU().forward(p["decoder"], x, memory, lengths)
         xp = get_xp(x)
         hidden, readout = dense(p["readout"], xp.concatenate([h, seen, x], axis=-1))
         hidden = xp.tanh(hidden)
-        keep_hidden = dropout_mask(hidden, hidden.shape, self.dropout, rng)
-        cache = DecoderCache(written, keep, gru, readout, hidden, keep_hidden)
-        return dropout(hidden, keep_hidden, self.dropout), cache
+        read, keep_hidden = dropped(hidden, self.dropout, rng)
+        return read, DecoderCache(written, keep, gru, readout, hidden, keep_hidden)
 
     def decode_backward(self, p: Any, dh: Array, cache: DecoderCache) -> tuple[Array, dict[str, Any]]:
         """-> the gradient of the memory, and those of the decoder, its readout and its table."""

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Array
-from ...layers import FeedForward, LayerNorm, Stack, dense, dense_backward, dense_init, dropout_mask
+from ...layers import FeedForward, LayerNorm, Stack, dense, dense_backward, dense_init, dropped
 from ...layers.block import Block, BlockCache
 from ...layers.mechanisms.grid_windows import GridWindows
 from ...layers.mixers import MultiHead
-from ...ops import dropout, dropout_backward, patchify, patchify_backward
+from ...ops import dropout_backward, patchify, patchify_backward
 from ...options import option, with_default
 from ...training import Settings
 from .image_model import ImageCache, ImageModel, ImageNetwork
@@ -96,8 +96,7 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         """Tokens (B, n, D) of the last and coarsest grid, row by row; and the cache."""
         images = images.astype(p["norm"]["gamma"].dtype)
         x, patches = dense(p["patches"], patchify(images, self.patch))             # (B, n, P² C) -> (B, n, D)
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x = dropout(x, keep, self.dropout)
+        x, keep = dropped(x, self.dropout, rng)
         stages = []
         for stage, q in enumerate(p["stages"]):
             x, merged = self._merge(q["merge"], x, stage) if stage else (x, None)

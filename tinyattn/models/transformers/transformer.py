@@ -28,9 +28,9 @@ from ...layers import (
     DecoderBlockCache,
     MultiHead,
     Stack,
-    dropout_mask,
+    dropped,
 )
-from ...ops import Mask, dropout, dropout_backward, embedding, embedding_backward, linear, linear_backward
+from ...ops import Mask, dropout_backward, embedding, embedding_backward, linear, linear_backward
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from .pair_model import PairCache, PairModel, PairNetwork, PairOptions
@@ -201,8 +201,8 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         xp = get_xp(E)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         x = self._position.add(half.get("positions"), embedding(ids, E) * math.sqrt(self.dim), slots)
-        keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x, caches = stack.forward(half["blocks"], dropout(x, keep, self.dropout), slots=slots, rng=rng, **context)
+        x, keep = dropped(x, self.dropout, rng)
+        x, caches = stack.forward(half["blocks"], x, slots=slots, rng=rng, **context)
         x, norm = self.decoder_block.norm.forward(half["norm"], x) if self.last_norm else (x, None)
         return x, StackCache(ids, slots, keep, caches, norm)
 
