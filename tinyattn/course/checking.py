@@ -8,7 +8,7 @@ from .answers import EXERCISE, find_answer, keep
 from .chapters import solution_of
 from .exercise import DIAGNOSIS, QUESTION, RIGHT, SOLUTION, UNANSWERED, Exercise, Grade, Verdict
 from .exercises import BY_NAME, varied
-from .session import record, using
+from .session import recorded, using
 
 HINTS = (0, QUESTION, DIAGNOSIS, SOLUTION)
 
@@ -40,7 +40,8 @@ def check(name: str, answer: Any = ..., *, hint: int = 0, seed: int | None = Non
         grade = replace(grade, not_kept=keep(exercise, answer))
     shows_solution = hint == SOLUTION and grade.outcome != RIGHT
     verdict = Verdict(exercise, grade, hint, solution_of(exercise) if shows_solution else "")
-    record(verdict)
+    if (verdicts := recorded()) is not None:
+        verdicts.append(verdict)
     return verdict
 
 

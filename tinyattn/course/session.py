@@ -18,16 +18,9 @@ def accepted() -> dict[str, Any]:
     return _ACCEPTED.get(_HERE)
 
 
-def record(verdict: Verdict) -> None:
-    """Add a verdict to the record, inside `recording()`."""
-    kept = _RECORD.get()
-    if kept is not None:
-        kept.append(verdict)
-
-
-def is_recorded() -> bool:
-    """Whether verdicts are being recorded, which means that a chapter runs without a reader."""
-    return _RECORD.get() is not None
+def recorded() -> list[Verdict] | None:
+    """The verdicts recorded so far, where a chapter runs without a reader, inside `recording()`; else None."""
+    return _RECORD.get()
 
 
 @contextlib.contextmanager
