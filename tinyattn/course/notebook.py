@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..extras import optional
 from ..files import alone_in, write_atomically
 from .answers import expect_room, prepare
 from .chapters import Chapter
@@ -34,10 +35,7 @@ def notebook(chapter: Chapter, solutions: bool = False, apart: bool = False, mar
     a link such as `[zoo](../docs/zoo.md)` becomes `zoo (docs/zoo.md)`. With `marked`, the comments around solutions are
     kept. Raises ImportError, with advice, if jupytext is missing.
     """
-    try:
-        import jupytext
-    except ImportError:
-        raise ImportError("making notebooks needs jupytext: pip install 'tinyattn[notebooks]'") from None
+    jupytext = optional("jupytext", "making notebooks needs jupytext", "notebooks")
     source = chapter.marked() if marked else chapter.solved() if solutions else chapter.unsolved()
     made = jupytext.reads(source, fmt="py:percent")
     made.nbformat, made.nbformat_minor, made.metadata = 4, 5, METADATA
@@ -67,15 +65,12 @@ def execute(made: Any, seconds: int = 120) -> Any:
     The HTML copies of pictures are removed. Raises nbclient's CellExecutionError if a cell raises, RuntimeError if a
     cell warns, and ImportError, with advice, if nbclient is missing.
     """
-    try:
-        from nbclient import NotebookClient
-    except ImportError:
-        raise ImportError("running notebooks needs nbclient: pip install 'tinyattn[notebooks]'") from None
+    nbclient = optional("nbclient", "running notebooks needs nbclient", "notebooks")
     # the kernel imports this tinyattn; one thread, so that sums are added in the same order
     here = str(Path(__file__).parents[2])
     env = os.environ | {"PYTHONPATH": here, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}
     with tempfile.TemporaryDirectory() as empty:
-        client = NotebookClient(
+        client = nbclient.NotebookClient(
             made, timeout=seconds, kernel_name="python3", record_timing=False, coalesce_streams=True,
             resources={"metadata": {"path": empty}}, extra_arguments=["--log-level=ERROR"],
         )  # fmt: skip

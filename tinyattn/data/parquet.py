@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..extras import optional
 from ..files import csv_bytes
 from ..terminal import shortened
 from .fields import DataError
@@ -19,10 +20,8 @@ def csv_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
     NaN is an empty value, as pandas writes it. Raises ImportError without pyarrow, DataError for a file that is damaged
     or has fewer than two columns, and for a text with a NUL.
     """
-    try:
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise ImportError(f"{path} is Parquet, which needs pyarrow: pip install 'tinyattn[parquet]'") from None
+    needs = f"{path} is Parquet, which needs pyarrow"
+    arrow, parquet = (optional(name, needs, "parquet") for name in ("pyarrow", "pyarrow.parquet"))
     try:
         with parquet.ParquetFile(file) as table:
             nested = [field.name for field in table.schema_arrow if arrow.types.is_nested(field.type)]

@@ -13,6 +13,7 @@ import numpy as np
 from .. import __version__
 from ..backend import to_numpy
 from ..data import Batch
+from ..extras import optional
 from ..models import Popularity
 from ..models.neural import NeuralRecommender
 from ..models.next_item import NextItemNetwork
@@ -47,10 +48,7 @@ def onnx_graph(model: Any) -> bytes:
     if model.reads_times:
         raise ValueError("the model reads times, and the inputs of an ONNX graph are ids alone: train one with "
                          "position t5, which reads places alone, or export .safetensors")  # fmt: skip
-    try:
-        onnx = import_module("onnx")
-    except ImportError:
-        raise ImportError("writing .onnx needs the package onnx: pip install 'tinyattn[export]'") from None
+    onnx = optional("onnx", "writing .onnx needs the package onnx", "export")
     size = sum(leaf.nbytes for _, leaf in leaves(model.parameters))
     if size > MOST_BYTES:
         raise NoGraphError(f"its parameters are {size:,} bytes, and an ONNX file holds at most {MOST_BYTES:,}")

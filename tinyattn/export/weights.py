@@ -1,12 +1,12 @@
 """The parameters of a model, and the table of a model that scores all histories alike."""
 
 import json
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from .. import __version__
+from ..extras import optional
 from ..files import csv_bytes
 from ..models import Estimator, Popularity
 from ..models.parameters import PREFIX
@@ -34,10 +34,7 @@ def safetensors(model: Estimator) -> bytes:
     Raises ValueError for a model that has not learned, ImportError without the package safetensors.
     """
     model.fitted()
-    try:
-        package = import_module("safetensors.numpy")
-    except ImportError:
-        raise ImportError("writing .safetensors needs its package: pip install 'tinyattn[export]'") from None
+    package = optional("safetensors.numpy", "writing .safetensors needs its package", "export")
     arrays = {name.removeprefix(PREFIX): x for name, x in model.arrays().items()}
     words = {name: json.dumps(x.tolist(), ensure_ascii=False) for name, x in arrays.items() if x.dtype.kind == "U"}
     numbers = {name: np.ascontiguousarray(x) for name, x in arrays.items() if name not in words}

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...extras import optional
 from ...files import Arrays
 from ...terminal import shortened
 from ..fields import DataError
@@ -137,8 +138,4 @@ def _text(path: Path) -> str:
 
 
 def _package() -> Any:
-    try:
-        import tokenizers
-    except ImportError:
-        raise ImportError("this tokenizer needs the package tokenizers: pip install 'tinyattn[export]'") from None
-    return tokenizers
+    return optional("tokenizers", "this tokenizer needs the package tokenizers", "export")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...extras import optional
 from ...files import FileError, json_of, read_json
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -145,7 +146,4 @@ def opened(path: Path) -> Any:
 
 
 def _package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise ImportError(f"reading these weights needs the package {name}: pip install 'tinyattn[export]'") from None
+    return optional(name, f"reading these weights needs the package {name}", "export")
