@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "tinyattn"
 FLOORS = ["pages", "backend", "forms", "options", "tree", "random", "terminal", "files", "extras", "machine", "sandbox"]
-FLOORS += ["ranks", "ops", "layers", "data", "evaluation", "training", "models", "fast", "export", "check", "experiments"]
-FLOORS += ["show", "course", "commands", "cli"]
+FLOORS += ["ranks", "ops", "layers", "data", "evaluation", "training", "models", "fast", "export", "check"]
+FLOORS += ["experiments", "show", "course", "commands", "cli"]
 ENTRANCES = ["__init__", "__main__", "pytest_plugin"]           # import what they like, and nothing imports them
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.relative_to(ROOT).parts[0].removesuffix(".py") not in ENTRANCES)
 
