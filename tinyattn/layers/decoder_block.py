@@ -9,14 +9,15 @@ Every block of a decoder reads the same memory, so its gradient is the sum of th
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend import Array
-from ..ops import Mask, dropout, dropout_backward
+from ..ops import Mask
 from ..options import one_of
-from .dropout_mask import dropout_mask
+from .dropout_mask import add_dropped, dropped_backward
 from .feed_forward import FeedForward, PositionWise
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
@@ -36,95 +37,48 @@ class DecoderBlockCache(NamedTuple):
     keep_3: Array | None
 
 
-def pre_decoder_block(
-    block: "DecoderBlock", p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
-) -> tuple[Array, DecoderBlockCache]:
-    """x + f(LN(x)) three times. The memory is normalised already, so cross-attention normalises only its queries.
+def pre(block: "DecoderBlock", p: Any, x: Array, f: Callable[[Array], Any], rng: Any) -> tuple[Array, tuple[Any, ...]]:
+    """y = x + dropout(f(LN(x))). The memory is normalised already: cross-attention normalises only its queries.
 
-    Shapes: x (B, n, D), memory (B, m, D) -> y (B, n, D), cache.
+    `f` is a sublayer, `p` the parameters of its norm. Shapes: x (B, n, D) -> y (B, n, D), the caches of norm and
+    sublayer, and the mask.
     """
-    h, norm_1 = block.norm.forward(p["norm_1"], x)
-    a, attention = block.mixer.forward(p["attention"], h, mask=mask, slots=slots)
-    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
-    x = x + dropout(a, keep_1, block.rate)
-
-    h, norm_2 = block.norm.forward(p["norm_2"], x)
-    c, cross = block.cross.forward(p["cross"], h, memory, mask=memory_mask)
-    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
-    x = x + dropout(c, keep_2, block.rate)
-
-    h, norm_3 = block.norm.forward(p["norm_3"], x)
-    f, ffn = block.feed_forward.forward(p["feed_forward"], h)
-    keep_3 = dropout_mask(x, x.shape, block.rate, rng)
-    y = x + dropout(f, keep_3, block.rate)
-    return y, DecoderBlockCache(norm_1, attention, keep_1, norm_2, cross, keep_2, norm_3, ffn, keep_3)
+    h, norm = block.norm.forward(p, x)
+    a, sublayer = f(h)
+    y, keep = add_dropped(x, a, block.rate, rng)
+    return y, (norm, sublayer, keep)
 
 
-def pre_decoder_block_backward(
-    block: "DecoderBlock", p: Any, dy: Array, cache: DecoderBlockCache
-) -> tuple[Array, Array, dict[str, Any]]:
-    """The mirror of `pre_decoder_block`: at each residual the gradient goes both ways. -> dx, dmemory, grads."""
-    df = dropout_backward(dy, cache.keep_3, block.rate)
-    dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
-    dx, norm_3 = block.norm.backward(p["norm_3"], dh, cache.norm_3)
-    dx = dx + dy                                             # y = x + ...
-
-    dc = dropout_backward(dx, cache.keep_2, block.rate)
-    dh, dmemory, cross = block.cross.backward(p["cross"], dc, cache.cross)
-    du, norm_2 = block.norm.backward(p["norm_2"], dh, cache.norm_2)
-    dx = dx + du                                             # x = x + ...
-
-    da = dropout_backward(dx, cache.keep_1, block.rate)
-    dh, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
-    du, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
-    return dx + du, dmemory, _parts(norm_1, attention, norm_2, cross, norm_3, ffn)
+def pre_backward(
+    block: "DecoderBlock", p: Any, dy: Array, f_backward: Callable[..., Any], cache: tuple[Any, ...]
+) -> tuple[Array, dict[str, Any], list[Any]]:
+    """The mirror of `pre`: at the residual the gradient goes both ways. -> dx, grads of the norm, the sublayer's."""
+    norm, sublayer, keep = cache
+    dh, *grads = f_backward(dropped_backward(dy, keep, block.rate), sublayer)
+    dx, of_norm = block.norm.backward(p, dh, norm)
+    return dx + dy, of_norm, grads                           # y = x + ...
 
 
-def post_decoder_block(
-    block: "DecoderBlock", p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
-) -> tuple[Array, DecoderBlockCache]:
-    """LN(x + f(x)) three times. Shapes: x (B, n, D), memory (B, m, D) -> y (B, n, D), cache."""
-    a, attention = block.mixer.forward(p["attention"], x, mask=mask, slots=slots)
-    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
-    x, norm_1 = block.norm.forward(p["norm_1"], x + dropout(a, keep_1, block.rate))
-
-    c, cross = block.cross.forward(p["cross"], x, memory, mask=memory_mask)
-    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
-    x, norm_2 = block.norm.forward(p["norm_2"], x + dropout(c, keep_2, block.rate))
-
-    f, ffn = block.feed_forward.forward(p["feed_forward"], x)
-    keep_3 = dropout_mask(x, x.shape, block.rate, rng)
-    y, norm_3 = block.norm.forward(p["norm_3"], x + dropout(f, keep_3, block.rate))
-    return y, DecoderBlockCache(norm_1, attention, keep_1, norm_2, cross, keep_2, norm_3, ffn, keep_3)
+def post(block: "DecoderBlock", p: Any, x: Array, f: Callable[[Array], Any], rng: Any) -> tuple[Array, tuple[Any, ...]]:
+    """y = LN(x + dropout(f(x))). Arguments and results are those of `pre`."""
+    a, sublayer = f(x)
+    u, keep = add_dropped(x, a, block.rate, rng)
+    y, norm = block.norm.forward(p, u)
+    return y, (norm, sublayer, keep)
 
 
-def post_decoder_block_backward(
-    block: "DecoderBlock", p: Any, dy: Array, cache: DecoderBlockCache
-) -> tuple[Array, Array, dict[str, Any]]:
-    """The mirror of `post_decoder_block`: every gradient passes through the norms. -> dx, dmemory, grads."""
-    du, norm_3 = block.norm.backward(p["norm_3"], dy, cache.norm_3)
-    df = dropout_backward(du, cache.keep_3, block.rate)
-    dx, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
-    dx = dx + du                                             # u = x + ...
-
-    du, norm_2 = block.norm.backward(p["norm_2"], dx, cache.norm_2)
-    dc = dropout_backward(du, cache.keep_2, block.rate)
-    dx, dmemory, cross = block.cross.backward(p["cross"], dc, cache.cross)
-    dx = dx + du                                             # u = x + ...
-
-    du, norm_1 = block.norm.backward(p["norm_1"], dx, cache.norm_1)
-    da = dropout_backward(du, cache.keep_1, block.rate)
-    dx, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
-    return dx + du, dmemory, _parts(norm_1, attention, norm_2, cross, norm_3, ffn)
-
-
-def _parts(*parts: Any) -> dict[str, Any]:
-    """Parameters or gradients by name."""
-    return dict(zip(("norm_1", "attention", "norm_2", "cross", "norm_3", "feed_forward"), parts, strict=True))
+def post_backward(
+    block: "DecoderBlock", p: Any, dy: Array, f_backward: Callable[..., Any], cache: tuple[Any, ...]
+) -> tuple[Array, dict[str, Any], list[Any]]:
+    """The mirror of `post`: every gradient passes through the norm. -> dx, grads of the norm, the sublayer's."""
+    norm, sublayer, keep = cache
+    du, of_norm = block.norm.backward(p, dy, norm)
+    dx, *grads = f_backward(dropped_backward(du, keep, block.rate), sublayer)
+    return dx + du, of_norm, grads                           # u = x + ...
 
 
 class DecoderForm(NamedTuple):
-    """A form of the decoder's block: a new one is two functions and one line in DECODER_FORMS."""
+    """How norm and residual surround each sublayer: a new form is two functions and one line in DECODER_FORMS."""
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
@@ -132,8 +86,8 @@ class DecoderForm(NamedTuple):
 
 
 DECODER_FORMS = {
-    "pre": DecoderForm(pre_decoder_block, pre_decoder_block_backward),
-    "post": DecoderForm(post_decoder_block, post_decoder_block_backward, gives_normed=True),
+    "pre": DecoderForm(pre, pre_backward),
+    "post": DecoderForm(post, post_backward, gives_normed=True),
 }
 
 
@@ -165,9 +119,11 @@ class DecoderBlock:
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters, of width `dim`."""
-        norm_1, norm_2, norm_3 = (self.norm.init(dim) for _ in range(3))
-        attention, cross = self.mixer.init(rng, dim), self.cross.init(rng, dim)
-        return _parts(norm_1, attention, norm_2, cross, norm_3, self.feed_forward.init(rng, dim))
+        return {
+            "norm_1": self.norm.init(dim), "attention": self.mixer.init(rng, dim),
+            "norm_2": self.norm.init(dim), "cross": self.cross.init(rng, dim),
+            "norm_3": self.norm.init(dim), "feed_forward": self.feed_forward.init(rng, dim),
+        }  # fmt: skip
 
     def forward(
         self,
@@ -184,9 +140,20 @@ class DecoderBlock:
 
         Shapes: x (B, n, D), memory (B, m, D), slots (B, n) or None -> y (B, n, D), cache.
         """
-        form = DECODER_FORMS[self.form]
-        return form.forward(self, p, x, memory, mask or Mask(), memory_mask or Mask(), slots, rng)
+        around = DECODER_FORMS[self.form].forward
+        look = partial(self.mixer.forward, p["attention"], mask=mask or Mask(), slots=slots)
+        align = partial(self.cross.forward, p["cross"], memory=memory, mask=memory_mask or Mask())
+        feed = partial(self.feed_forward.forward, p["feed_forward"])
+        x, of_mixer = around(self, p["norm_1"], x, look, rng)
+        x, of_cross = around(self, p["norm_2"], x, align, rng)
+        y, of_ffn = around(self, p["norm_3"], x, feed, rng)
+        return y, DecoderBlockCache(*of_mixer, *of_cross, *of_ffn)
 
     def backward(self, p: Any, dy: Array, cache: DecoderBlockCache) -> tuple[Array, Array, dict[str, Any]]:
         """-> dx (B, n, D), dmemory (B, m, D), grads shaped like p."""
-        return DECODER_FORMS[self.form].backward(self, p, dy, cache)
+        back, (of_mixer, of_cross, of_ffn) = DECODER_FORMS[self.form].backward, (cache[:3], cache[3:6], cache[6:])
+        dx, norm_3, (ffn,) = back(self, p["norm_3"], dy, partial(self.feed_forward.backward, p["feed_forward"]), of_ffn)
+        dx, norm_2, (dmemory, cross) = back(self, p["norm_2"], dx, partial(self.cross.backward, p["cross"]), of_cross)
+        dx, norm_1, (_, attention) = back(self, p["norm_1"], dx, partial(self.mixer.backward, p["attention"]), of_mixer)
+        grads = {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "cross": cross, "norm_3": norm_3}
+        return dx, dmemory, grads | {"feed_forward": ffn}
