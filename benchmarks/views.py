@@ -107,9 +107,10 @@ TRACES = {
 def share_known(traced: Trace) -> tuple[int, int, set[str]]:
     """-> how many numbers have known parents, how many there are, and names of steps with a number without parents."""
     found = Parents(traced)
-    known = [one for entry in traced.entries for one in found.known(entry)]
+    known = [not sources.unknown for of in found.of for sources in np.ravel(of)]
     made = [(e, of) for e, of in zip(traced.entries, found.of, strict=False) if e.how not in ("input", "allocated")]
-    return sum(known), len(known), {entry.name for entry, of in made if not all(np.ravel(of))}
+    total = sum(entry.value.size for entry in traced.entries)
+    return sum(known), total, {entry.name for entry, of in made if not all(np.ravel(of))}
 
 
 def parents_known() -> list[dict[str, Any]]:

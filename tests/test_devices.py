@@ -67,6 +67,7 @@ ALSO = {
     "time_buckets": "ops/test_positions.py, models/test_seams.py",
 }
 ON_THE_HOST = {"glorot", "orthogonal_features", "kernel_shifts"}  # no arithmetic of an op
+SUMS_ROWS = ("embedding", "bucket_bias")  # a GPU adds up rows that were read several times in no fixed order
 COMPUTED = [name for name, spec in SPECS.items() if spec.ours() in (ops, adapters) and name != "ranking"]
 
 
@@ -74,7 +75,7 @@ COMPUTED = [name for name, spec in SPECS.items() if spec.ours() in (ops, adapter
 @pytest.mark.parametrize("where", ELSEWHERE)
 def test_every_property_of_every_op_holds_there(where, name):
     spec = SPECS[name]
-    unordered = ("backward_twice", "no_memory_of_the_forward") if spec.sums_rows else ()
+    unordered = ("backward_twice", "no_memory_of_the_forward") if name in SUMS_ROWS else ()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert accused_by(Subject(On(where).of(spec.ours()), spec), spec, seeds=2, but=unordered) is None

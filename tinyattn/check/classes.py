@@ -2,16 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 
-def layer(
-    make: Callable[..., Any], params: Mapping[str, str] | None = None, grads: Mapping[str, str] | None = None, *,
-    inputs: tuple[str, ...] = ("x",), rows: bool = False, forward: str = "forward", backward: str = "backward",
-) -> "Layer":  # fmt: skip
+class layer:
     """A class with `forward(*inputs)` and `backward(dy)` as an implementation that `tinyattn check` can call.
 
     With `rows`, the class takes matrices: leading axes of the inputs are merged into one, and restored in the result.
@@ -26,36 +22,26 @@ def layer(
 
     Raises TypeError if `make` cannot be called, or a path is no string.
     """
-    if not callable(make):
-        raise TypeError(f"make is {make!r}, expected a class, or a function that makes an object")
-    for path in (*(params or {}).values(), *(grads or {}).values()):
-        if not isinstance(path, str):
-            raise TypeError(f"{path!r} is no path: expected a string such as 'weight' or 'grads.weight.T'")
-    return Layer(make, dict(params or {}), dict(grads or {}), inputs, rows, forward, backward)
 
-
-@dataclass(eq=False)
-class Layer:
-    """A function of the spec's arguments, with a `backward`; the fields are the arguments of `layer`."""
-
-    _make: Any
-    _params: dict[str, str]
-    _grads: dict[str, str]
-    _inputs: tuple[str, ...]
-    _rows: bool
-    _forward: str
-    _backward: str
-
-    def __post_init__(self) -> None:
-        self.__name__ = getattr(self._make, "__name__", "layer")
-        self.__wrapped__ = self._make
+    def __init__(
+        self, make: Callable[..., Any], params: Mapping[str, str] | None = None, grads: Mapping[str, str] | None = None,
+        *, inputs: tuple[str, ...] = ("x",), rows: bool = False, forward: str = "forward", backward: str = "backward",
+    ):  # fmt: skip
+        if not callable(make):
+            raise TypeError(f"make is {make!r}, expected a class, or a function that makes an object")
+        for path in (*(params or {}).values(), *(grads or {}).values()):
+            if not isinstance(path, str):
+                raise TypeError(f"{path!r} is no path: expected a string such as 'weight' or 'grads.weight.T'")
+        self._make, self._params, self._grads = make, dict(params or {}), dict(grads or {})
+        self._inputs, self._rows, self._forward, self._backward = inputs, rows, forward, backward
+        self.__name__, self.__wrapped__ = getattr(make, "__name__", "layer"), make
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = inspect.signature(self._make).parameters
+        parameters = inspect.signature(make).parameters
         self._options = {n: p for n, p in parameters.items() if p.kind in (kind, p.KEYWORD_ONLY)}
-        names = [*self._inputs, *self._params]
+        names = [*inputs, *self._params]
         options = [p.replace(kind=p.KEYWORD_ONLY) for n, p in self._options.items() if n not in names]
         self.__signature__ = inspect.Signature([*(inspect.Parameter(n, kind) for n in names), *options])
-        if hasattr(self._make, self._backward) or not inspect.isclass(self._make):
+        if hasattr(make, backward) or not inspect.isclass(make):
 
             def gradients(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
                 return self._gradients(*args, **kwargs)
@@ -63,7 +49,7 @@ class Layer:
             first = inspect.Parameter("_upstream", kind)
             both = self.__signature__.replace(parameters=[first, *self.__signature__.parameters.values()])
             gradients.__signature__ = both  # type: ignore[attr-defined]
-            gradients.__wrapped__ = getattr(self._make, self._backward, self._make)  # type: ignore[attr-defined]
+            gradients.__wrapped__ = getattr(make, backward, make)  # type: ignore[attr-defined]
             self.backward = gradients
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

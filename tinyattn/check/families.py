@@ -75,15 +75,14 @@ def of_sequences(states: Any, hint: str = "") -> None:
     causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)}, hint=hint)
 
 
+def first_blind(c: Any) -> Any:
+    """The call with a mask that blinds the first query: of `q` to `k`, or of `x` to a `memory` or to `x`."""
+    queries, keys = (c.q, c.k) if "q" in c else (c.x, c.get("memory", c.x))
+    return c(mask=np.repeat(np.arange(queries.shape[-2])[:, None] > 0, keys.shape[-2], axis=1))
+
+
 def blind_queries(states: Any, hint: str) -> None:
-    """For attention in which a query may look at nothing: of queries `q`, or of tokens `x` to a `memory` or to `x`."""
-
-    def first_blind(c: Any) -> Case:
-        queries, keys = (c.q, c.k) if "q" in c else (c.x, c.get("memory", c.x))
-        mask = np.ones((queries.shape[-2], keys.shape[-2]), bool)
-        mask[0] = False
-        return c(mask=mask)
-
+    """For attention in which a query may look at nothing: of queries `q`, or of tokens `x`."""
     says = "the output of a query that may look at nothing is not 0"
     states.law("nothing_to_look_at", "exact", "a query that may look at nothing gets zeros",
                lambda op, c: (not np.any(op(**c)[..., 0, :]), says), "extremes", of=first_blind, hint=hint)  # fmt: skip

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .causes import find_cause, functions_of_numpy, replaced
+from .causes import functions_of_numpy, replaced
 from .frameworks import subject_of
 from .isolation import load
 from .options import SOON, Options
 from .property import Property
 from .report import Report, describe, problem_line
-from .runner import look_at
+from .runner import cause_of, look_at
 from .specs import get_spec, properties_of, refuse_unknown_properties
 from .subject import CannotRunError, Subject
 from .targets import Target
@@ -64,11 +64,8 @@ def hold(op: Subject, prop: Property, how: Options) -> None:
     with contained():
         trial = trial_of(op, op.spec, prop, **how.of_trial)
         finding = trial.finding()
-        diagnosis = None
-        if finding.outcome == "fails":
-            with contextlib.suppress(Exception):  # a failure without a diagnosis is better than none
-                limit = SOON if how.brief else 5.0
-                diagnosis = find_cause(op, (), limit, trial, limit, how.strict)
+        limit = SOON if how.brief else 5.0
+        diagnosis = cause_of(op, (), limit, trial, limit, how.strict) if finding.outcome == "fails" else None
     if finding.outcome == "skipped":
         pytest.skip(finding.message)
     if finding.outcome == "fails":

@@ -245,11 +245,12 @@ def _try_all(
     send("case", dict(first.failure().case))
     names = [finding.property for _, finding in failed]
     limit, patience = (SOON, SOON) if how.brief else (min(20.0, how.time_limit / 4), how.patience)
-    send("diagnosis", partial(_cause, op, names, limit, first, patience, how.strict))
+    send("diagnosis", partial(cause_of, op, names, limit, first, patience, how.strict))
     return first.failure().last
 
 
-def _cause(*failure: Any) -> Diagnosis | None:
+def cause_of(*failure: Any) -> Diagnosis | None:
+    """`find_cause`; None if it raises."""
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         return find_cause(*failure)
     return None

@@ -47,8 +47,7 @@ class Spec:
     are passed together or not at all.
     `choices` names the conventions (conventions/) that its arguments do not imply.
     `dtype` is the only dtype of floats that is passed, or None for both. `common` is False where the common properties
-    do not apply. `but` is the contract's exception about gradients. `sums_rows` is True where the backward adds up rows
-    that were read several times; a GPU adds them in no fixed order. `observe` replaces `observe_call` for specs that
+    do not apply. `but` is the contract's exception about gradients. `observe` replaces `observe_call` for specs that
     are not about results and gradients. `shown` turns a case into the one that a report shows. `loops` are the oracles
     of a spec without `oracle`, and `of_loops` makes an implementation from them; diagnosis changes their formulas.
     `remark` explains a failing case where no bug can be named. `remembered` is the cache of common.py.
@@ -71,7 +70,6 @@ class Spec:
     choices: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
     but: str = ""
-    sums_rows: bool = False
     dtype: Any = None
     scale: Callable[[dict[str, Any]], float] = field(default=lambda case: _square(case))
     special_cases: Callable[[], list[dict[str, Any]]] = list

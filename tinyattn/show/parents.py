@@ -58,12 +58,6 @@ class Parents:
         if same < len(trace) and not self.reason:
             self.reason = "the second run took other lines than the first"
 
-    def known(self, entry: Entry) -> list[bool]:
-        """For each number of the step, whether its parents are known."""
-        if entry.number >= len(self.of):
-            return [False] * entry.value.size
-        return [not sources.unknown for sources in np.ravel(self.of[entry.number])]
-
 
 class _Tracking(Recorder):
     """A recorder that turns every array into a tracked one, and keeps the sources of each value that it lists."""

@@ -112,12 +112,5 @@ def embedding(ids: Array, E: Array) -> Array:
     return np.array([[E[i, c] for c in range(E.shape[1])] for i in ids.reshape(-1)]).reshape(*ids.shape, E.shape[1])
 
 
-def embedding_backward(dy: Array, ids: Array, E: Array) -> Array:
-    dE = np.zeros(E.shape)
-    for place in np.ndindex(ids.shape):
-        dE[ids[place]] += dy[place]
-    return dE
-
-
 def root_elu(x: Array) -> Any:
     return entrywise(lambda v: math.sqrt(1 + v) if v > 0 else math.exp(v / 2), x)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import Array
-from .basics import dot, entrywise, softmax_mean
+from .basics import dot, softmax_mean
 
 
 def _over_tokens(x: Array, H: int, step: Callable[..., tuple[Any, ...]], *first: Array | None) -> Array:
@@ -46,10 +46,7 @@ def rnn(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None) -> Any:
     H = U.shape[0]
 
     def step(x: Array, h: list[float]) -> tuple[Any, ...]:
-        new = []
-        for j in range(H):
-            new.append(math.tanh(dot(x, W[:, j]) + dot(h, U[:, j]) + b[j]))
-        return (new,)
+        return ([math.tanh(dot(x, W[:, j]) + dot(h, U[:, j]) + b[j]) for j in range(H)],)
 
     return _over_tokens(x, H, step, h0)
 
@@ -93,11 +90,6 @@ def associative_scan(a: Array, b: Array, h0: Array | None = None, form: str = ""
             state = float(a[(*lead, t, c)]) * state + float(b[(*lead, t, c)])
             h[(*lead, t, c)] = state
     return h
-
-
-def zero_order_hold(z: Array) -> Any:
-    """φ(z) = (exp(z) - 1) / z, and 1 at 0, number by number."""
-    return entrywise(lambda x: math.expm1(x) / x if x else 1.0, z)
 
 
 def selective_scan(

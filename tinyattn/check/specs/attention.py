@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import oracles
 from ..common import widened
-from ..families import causal, linear_in, onto_itself
+from ..families import causal, first_blind, linear_in, onto_itself
 from ..property import close, demand, largest, rounding, waves
 from ..subject import MissingError, Subject
 from .builder import CaseDrawer, SpecBuilder
@@ -59,12 +59,6 @@ def _plain(case: dict[str, Any]) -> dict[str, Any]:
 def _last_key_masked(case: dict[str, Any]) -> dict[str, Any]:
     m = case["k"].shape[-2]
     return _plain(case) | {"mask": np.broadcast_to(np.arange(m) != m - 1, (1, m)).copy()}
-
-
-def _first_query_blind(case: dict[str, Any]) -> dict[str, Any]:
-    mask = np.ones((case["q"].shape[-2], case["k"].shape[-2]), dtype=bool)
-    mask[0] = False
-    return _plain(case) | {"mask": mask}
 
 
 def with_keys(case: dict[str, Any], places: np.ndarray) -> dict[str, Any]:
@@ -218,13 +212,13 @@ states.law("scale", "rounding", "the scale multiplies the scores, by default 1 /
 states.law("nothing_to_look_at", "exact", "a query that may look at nothing gets zeros", lambda op, c: [
             (np.all(op(**c)[..., 0, :] == 0), "the output of a query that may look at nothing is not zero"),
             (np.all(op(**c(mask=np.zeros_like(c.mask))) == 0), "with nothing allowed anywhere an output is not zero"),
-        ], "extremes", of=_first_query_blind,
+        ], "extremes", of=lambda c: first_blind(c.without("keep", "rate")),
         hint="Compute softmax of equal numbers, however negative. And -inf minus -inf?")
 states.law("nothing_to_pass_on", "exact", "a query that may look at nothing passes no gradient on", lambda op, c: [
             (np.all((g := op.gradients(c, ones_like_out(c)))["q"][..., 0, :] == 0),
              "the query that may look at nothing has a gradient"),
             (all(np.all(np.isfinite(x)) for x in g.values()), "a gradient is not finite"),
-        ], "extremes", of=_first_query_blind, hint="All its weights are 0, and so are all products with them.")
+        ], "extremes", of=lambda c: first_blind(c.without("keep", "rate")), hint="All its weights are 0, and so are all products with them.")
 
 
 @states("rounding", "scores of ±10,000 are safe, each row by itself", "extremes",

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import adapters
-from ..property import close, demand, rounding, same_bits
+from ..property import close, demand, same_bits
 from ..subject import CannotRunError, MissingError, Subject
 from . import causal_model
 from .builder import SpecBuilder
-from .causal_model import array_of, differs, dtype_of, forward_of, input_of, tried_length, two_of
+from .causal_model import allowed, array_of, differs, forward_of, input_of, tried_length, two_of
 
 cached_model = SpecBuilder("cached_model")
 
@@ -33,10 +33,6 @@ def steps(op: Subject, x: np.ndarray) -> np.ndarray:
         y, cache = one_step(op, x[:, t].copy(), cache)
         rows.append(y)
     return np.stack(rows, axis=1)
-
-
-def allowed(op: Subject, y: np.ndarray) -> float:
-    return rounding(dtype_of(op, y), y.size, 1e4 * max(1.0, float(np.max(np.abs(y)))))
 
 
 def both_ways(op: Subject, x: np.ndarray) -> Any:

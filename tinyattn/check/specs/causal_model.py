@@ -102,8 +102,7 @@ def prefix(op: Subject, x: np.ndarray) -> None:
     x = input_of(op, x)
     y = forward_of(op, x)
     for t in range(1, x.shape[1]):
-        scale = 1e4 * max(1.0, float(np.max(np.abs(y))))
-        close(forward_of(op, x[:, :t]), y[:, :t], rounding(dtype_of(op, y), y.size, scale), f"of a prefix of length {t}, y")
+        close(forward_of(op, x[:, :t]), y[:, :t], allowed(op, y), f"of a prefix of length {t}, y")
 
 
 @states("exact", "it is causal over long sequences: of `maxlen` positions, at most 256, or of 40 without a `maxlen`", "extremes", once=True,
@@ -161,7 +160,7 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
         from_the_end = getattr(op.implementation, "from_the_end", False)
         if np.array_equal(seen["moves"], np.triu(seen["moves"])) and not from_the_end:
             short, tolerance = forward_of(op, x[:, :-1]), 1e-4 if y.dtype == np.float32 else 1e-8
-            seen["length"] = not np.allclose(short, y[:, :-1], rtol=0, atol=tolerance * max(1.0, float(np.max(np.abs(y)))))
+            seen["length"] = not np.allclose(short, y[:, :-1], rtol=0, atol=tolerance * largest(y))
     except AssertionError as error:
         seen["forward"] = str(error)
     return seen
@@ -198,9 +197,10 @@ def forward_of(op: Subject, x: np.ndarray) -> np.ndarray:
     return array_of(called(op.forward, "forward", x))
 
 
-def dtype_of(op: Subject, y: np.ndarray) -> Any:
-    """The dtype whose precision y must have: the checked dtype, or y's if both are checked."""
-    return y.dtype if op.spec.dtype is None else op.spec.dtype
+def allowed(op: Subject, y: np.ndarray) -> float:
+    """The rounding error allowed in outputs: in the checked dtype, or in y's if both are checked."""
+    dtype = y.dtype if op.spec.dtype is None else op.spec.dtype
+    return rounding(dtype, y.size, 1e4 * largest(y[np.isfinite(y)]))
 
 
 def array_of(y: Any) -> np.ndarray:
@@ -318,10 +318,9 @@ def padding_is_silent(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
 def as_if_alone(op: Subject, x: np.ndarray, lengths: np.ndarray) -> None:
     tokens = _input(op, x)
     y = _forward(op, tokens, lengths)
-    scale = 1e4 * max(1.0, float(np.max(np.abs(y), where=np.isfinite(y), initial=1.0)))
     for b, length in enumerate(lengths):
         alone = _forward(op, tokens[b : b + 1, :length], lengths[b : b + 1])
-        close(alone[0], y[b, :length], rounding(dtype_of(op, y), y.size, scale), f"sequence {b} alone: y")
+        close(alone[0], y[b, :length], allowed(op, y), f"sequence {b} alone: y")
 
 
 @padding_invariance("exact", "the last real token moves its own output, and all outputs if the token before it does",

@@ -109,7 +109,7 @@ def summed(op: Subject, **case: Any) -> None:
 BUCKET_BIAS = bucket_bias.spec(
     "bias[k, i, j] = table[buckets[i, j], k]",
     "bucket_bias(table, buckets) -> bias: table (R, h), buckets (n, m) of integers, bias (h, n, m)",
-    case=bucket_bias_case, outputs=("bias",), wrt=("table",), sums_rows=True,
+    case=bucket_bias_case, outputs=("bias",), wrt=("table",),
 )
 
 
