@@ -92,10 +92,13 @@ def _rms_backward(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
     return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
 
 
-_centred = changed(_rms_backward, "(g - x_hat -> (g - np.mean(g, axis=-1, keepdims=True) - x_hat")
+WRONG_RMS = Changes(_rms_backward,
+    centred=changed(_rms_backward, "(g - x_hat -> (g - np.mean(g, axis=-1, keepdims=True) - x_hat"),
+)
+
 EXERCISES = Prose(9).exercises(
     my_gradcheck=Checker(largest_error, RIGHT_PAIRS, WRONG_PAIRS),
     twins_change_nothing=Property("attention", "scale_of_keys", gives=("attention",)),
     caught_by_one_token=Number(_caught_by_one_token, exactly=True, computed="Of the ten bugs, {} shows."),
-    repaired_rms_backward=Function("rms_norm", part="backward", tempting=Changes(_rms_backward, centred=_centred)),
+    repaired_rms_backward=Function("rms_norm", part="backward", tempting=WRONG_RMS),
 )
