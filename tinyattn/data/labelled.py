@@ -115,7 +115,7 @@ class Subjects(Grammar):
 
 
 @dataclass(frozen=True)
-class LabelledSource(TextSource, made_as="grammar", nameless="texts"):
+class LabelledSource(TextSource, nameless="texts"):
     """A file of texts with labels, or the grammar's sentences."""
 
     grammar = Subjects()

@@ -12,8 +12,6 @@ from ..tree import Rows
 from . import kernels
 from .kernels_device import SPAN
 
-__all__ = ["learned_backward", "sum_by_slot", "sum_rows"]
-
 MOST_IDS = 1 << 17       # that a kernel sorts: the comparisons grow with their square
 
 
@@ -39,22 +37,17 @@ def _by_kernels(ids: Array, values: Array, E: Array) -> Any:
 
 
 def learned_backward(position: Any, p: Array, dy: Array, slots: Array) -> Array:
-    """`Learned.add_backward`."""
-    return sum_by_slot(slots, dy, p)
-
-
-def sum_by_slot(slots: Array, dx: Array, E: Array) -> Array:
-    """`sum_rows` for positions, whose slots ascend by one: (B, L), (B, L, D), (maxlen, D) -> (maxlen, D).
+    """`Learned.add_backward`: `sum_rows` for slots that ascend by one. Shapes: dy (B, L, D), slots (B, L) -> like p.
 
     Histories of equal length have the same slots, and are neighbours in a sorted slice, so one sum adds their rows.
     """
-    xp = get_xp(slots, dx, E)
+    xp = get_xp(p, dy, slots)
     if not is_numpy(xp):
-        return sum_rows(slots, dx, E)
-    dE, first = xp.zeros_like(E), slots[:, 0]
+        return sum_rows(slots, dy, p)
+    dp, first = xp.zeros_like(p), slots[:, 0]
     changes = (xp.flatnonzero(first[1:] != first[:-1]) + 1).tolist()
     for begin, end in pairwise([0, *changes, len(first)]):
         at = int(first[begin])
-        real = len(E) - at                                               # the rest is padding: no gradient
-        dE[at : at + dx.shape[1]] += xp.sum(dx[begin:end, :real], axis=0)
-    return dE
+        real = len(p) - at                                               # the rest is padding: no gradient
+        dp[at : at + dy.shape[1]] += xp.sum(dy[begin:end, :real], axis=0)
+    return dp

@@ -22,8 +22,6 @@ class Window(Full):
     )  # fmt: skip
 
     name = "window"
-    has_scores = True
-    looks_at_kept = True
     takes = frozenset({"causal", "lengths", "dropout"})
 
     @replaceable

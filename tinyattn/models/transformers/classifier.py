@@ -82,7 +82,6 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
     epochs: int = with_default(20, Settings, "epochs")
     patience: int = with_default(0, SequenceModel, "patience")           # the rate falls until the last epoch
     batch_size: int = with_default(32, SequenceModel, "batch_size")
-    lr: float = with_default(1e-3, Settings, "lr")
     schedule: str = with_default("linear", Settings, "schedule")
     warmup: int = with_default(20, Settings, "warmup")
 
