@@ -259,8 +259,8 @@ def _put(slot: tuple[ast.AST, str, int | None], node: ast.AST) -> ast.AST:
 def become(module: types.ModuleType, code: types.CodeType) -> None:
     """Change a loaded module to what `code` defines. Modules that have imported its functions see the change too.
 
-    Functions, methods and properties keep their identity and get the new code and defaults; numbers and strings at the
-    top of the module are assigned anew.
+    Functions, methods and properties keep their identity and get the new code and defaults, in tables as well; numbers
+    and strings at the top of the module are assigned anew.
     """
     fresh = {"__name__": module.__name__, "__package__": module.__package__, "__file__": module.__file__}
     exec(code, fresh)
@@ -268,6 +268,9 @@ def become(module: types.ModuleType, code: types.CodeType) -> None:
         old = vars(module).get(name)
         if isinstance(new, int | float | str | tuple):
             setattr(module, name, new)
+        elif isinstance(new, dict) and isinstance(old, dict):
+            for key in old.keys() & new.keys():
+                _take_over(old[key], new[key])
         elif getattr(new, "__module__", None) == module.__name__:
             _take_over(old, new)
 

@@ -120,6 +120,13 @@ def test_a_module_becomes_its_mutant_for_all_who_have_imported_from_it(toy):
     assert (toy.SIZE, scaled(1)) == (3, 2)
 
 
+def test_a_function_in_a_table_becomes_its_mutant(toy):
+    exec("HALVES = {1: lambda x: x / 2}", vars(toy))
+    (mutant,) = (m for m in mutants_of("HALVES = {1: lambda x: x / 2}", toy.__file__) if " x / 2 -> x in" in m.name)
+    become(toy, mutant.code())
+    assert toy.HALVES[1](3) == 3
+
+
 @pytest.mark.slow(seconds=1)
 def test_killed_and_surviving_mutants_are_told_apart(toy, monkeypatch):
     """By a check that fails, by a call that does not end, and not at all; each in a process of its own."""
