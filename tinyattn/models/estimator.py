@@ -1,6 +1,8 @@
 """The base of all models: options, saving, loading."""
 
 import hashlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -24,6 +26,7 @@ class Estimator(Checked):
     table: ClassVar[str]                     # a key of MEASURES in commands/measures
     criterion: ClassVar[str]                 # the metric that chooses the epoch
     vocabularies: ClassVar[tuple[str, ...]] = ()       # each is a Vocabulary, set by fit and load
+    made_by: ClassVar[dict[str, Callable[[np.ndarray], Vocabulary]]] = {}    # those that load makes otherwise, from ids
     attends: bool = False                    # does it have `attention`?
     models: ClassVar[dict[str, "type[Estimator]"]] = {}  # MODELS, which models/__init__.py fills in
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]      # the constructor's
@@ -112,7 +115,7 @@ class Estimator(Checked):
                 ids = arrays.pop(f"vocabulary.{what}")
                 if ids.ndim != 1 or ids.dtype.kind not in "iuU" or not len(ids) or not np.all(ids[1:] > ids[:-1]):
                     raise ValueError(f"vocabulary.{what} is no sorted list of ids")
-                setattr(model, what, Vocabulary(ids, what.removesuffix("s")))
+                setattr(model, what, kind.made_by.get(what, partial(Vocabulary, what=what.removesuffix("s")))(ids))
             model.restore_besides(arrays)
             model._restore(arrays)
             arrays.refuse_unread()

@@ -14,7 +14,6 @@ from ... import backend
 from ...backend import Array, get_xp
 from ...data import LabelledSampler, LabelledTexts, NumberedTexts, Tokens, Vocabulary, learned_tokens
 from ...evaluation import macro_f1
-from ...files import Arrays
 from ...layers import dense, dense_backward
 from ...ops import Mask, softmax
 from ...options import with_default
@@ -89,6 +88,7 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
     table = "labelled texts"
     criterion = "-loss"
     vocabularies = ("tokens", "labels")
+    made_by: ClassVar[dict[str, Any]] = {"tokens": Tokens}
     tokens: ClassVar[Tokens]         # set by fit and load
     labels: ClassVar[Vocabulary]
     Network = ClassifierNetwork
@@ -165,7 +165,3 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
         """(N,): the likeliest label of each text. Raises ValueError as `probabilities`."""
         likeliest = np.argmax(self.probabilities(texts), axis=1)
         return self.labels.ids[likeliest]
-
-    def _restore(self, arrays: Arrays) -> None:
-        setattr(self, "tokens", Tokens(self.tokens.ids))  # noqa: B010
-        super()._restore(arrays)

@@ -18,7 +18,6 @@ from ... import backend
 from ...backend import Array, get_xp
 from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
 from ...data.vocabulary import refuse_no_text
-from ...files import Arrays
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, dropped
 from ...layers.block import ABOUT_BLOCK_FORMS
 from ...ops import Mask, dropout_backward, embedding, embedding_backward, linear, linear_backward, softmax
@@ -168,6 +167,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
     table = "masked text"
     criterion = "-loss"
     vocabularies = ("tokens",)
+    made_by: ClassVar[dict[str, Any]] = {"tokens": Tokens}
     tokens: ClassVar[Tokens]         # set by fit and load
     Network = EncoderNetwork
     Data = Text
@@ -243,7 +243,3 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
             raise ValueError(f"the text has {len(ids)} tokens, expected {self.context} at most: that is the context")
         ids[places] = len(self.tokens)
         return ids, places
-
-    def _restore(self, arrays: Arrays) -> None:
-        setattr(self, "tokens", Tokens(self.tokens.ids))  # noqa: B010
-        super()._restore(arrays)

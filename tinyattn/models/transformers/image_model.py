@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -178,6 +179,7 @@ class ImageModel(ImageReader):
 
     table = "images"
     vocabularies = ("classes",)
+    made_by: ClassVar[dict[str, Any]] = {"classes": partial(Vocabulary, what="class")}
     classes: ClassVar[Vocabulary]    # set by fit and load
 
     def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
@@ -211,7 +213,3 @@ class ImageModel(ImageReader):
         """(N,): the likeliest class of each image. Raises ValueError as `standardised`."""
         likeliest = np.argmax(self.probabilities(images), axis=1)
         return self.classes.ids[likeliest]
-
-    def _restore(self, arrays: Arrays) -> None:
-        setattr(self, "classes", Vocabulary(self.classes.ids, "class"))  # noqa: B010
-        super()._restore(arrays)
