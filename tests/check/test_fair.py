@@ -377,7 +377,7 @@ def test_a_buffer_that_is_kept_comes_before_what_fails_because_of_it():
 
 
 def test_one_nan_is_one_finding(monkeypatch):
-    monkeypatch.setattr(runner, "_cause", lambda *_: None)  # it takes seconds
+    monkeypatch.setattr(runner, "cause_of", lambda *_: None)  # it takes seconds
     def attention(q, k, v, mask=None, scale=None):
         out, weights = ops.attention(q, k, v, mask, scale=scale)
         return np.where(np.arange(out.shape[-1]) == 0, np.nan, out), weights

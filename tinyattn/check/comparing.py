@@ -45,7 +45,7 @@ def observe(op: Subject, i: int) -> Observation:
     """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout is one, too."""
     try:
         with alarm(5.0):
-            return (op.spec.observe or observe_call)(op, op.spec, case_of(op, i))
+            return run(op, op, i)
     except TooLongError:
         return {"forward": "does not return"}
 
@@ -131,10 +131,10 @@ def zoo_subject(spec: str, bugs: frozenset[str]) -> Subject:
     return Subject(ZOO[spec].make(bugs), SPECS[spec])
 
 
-def ours_run(like: Subject, i: int) -> Observation:
-    """The observation of the library's own implementation, on case i as adapted to `like`."""
+def run(op: Subject, like: Subject, i: int) -> Observation:
+    """The observation of `op` on case i as adapted to `like`."""
     with np.errstate(all="ignore"):
-        return (like.spec.observe or observe_call)(Subject(like.spec.ours(), like.spec), like.spec, case_of(like, i))
+        return (like.spec.observe or observe_call)(op, like.spec, case_of(like, i))
 
 
 # cached zoo observations, by bugs, case, and what the subject lacks, refuses or does by convention
@@ -147,9 +147,7 @@ def zoo_run(bugs: Iterable[str], like: Subject, i: int) -> Observation:
     forms, conventions = (tuple(x.says for x in known) for known in (like.forms, like.conventions))
     key = spec.name, spec.dtype, bugs, i, tuple(like.lacks), forms, conventions  # the case depends on these
     if key not in _ZOO_OBSERVATIONS:
-        with np.errstate(all="ignore"):
-            zoos = zoo_subject(spec.name, bugs)
-            _ZOO_OBSERVATIONS[key] = (spec.observe or observe_call)(zoos, spec, case_of(like, i))
+        _ZOO_OBSERVATIONS[key] = run(zoo_subject(spec.name, bugs), like, i)
     return _ZOO_OBSERVATIONS[key]
 
 
@@ -157,8 +155,9 @@ def seen_by(op: Subject) -> tuple[Seen, Seen]:
     """-> the observations of `op` on each case that it takes, and the right ones."""
     name = op.spec.name
     cases = [i for i in range(len(battery(name))) if op.offers(case_of(op, i))]
-    seen = {i: observe(op, i) for i in cases}
-    return seen, {i: zoo_run((), op, i) if name in ZOO else ours_run(op, i) for i in cases}
+    ours = Subject(op.spec.ours(), op.spec)
+    right = {i: zoo_run((), op, i) if name in ZOO else run(ours, op, i) for i in cases}
+    return {i: observe(op, i) for i in cases}, right
 
 
 def fails_so(shown: Trial, other: Subject, numbers: bool) -> bool:

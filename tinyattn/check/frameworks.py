@@ -15,7 +15,7 @@ import numpy as np
 from .cases import CaseDrawer
 from .common import upstream
 from .isolation import alarm
-from .property import Violation
+from .property import Case, Violation
 from .spec import Spec
 from .subject import CannotRunError, MissingError, NotOfferedError, Subject, TooLongError, backward_beside, message_of
 
@@ -48,9 +48,7 @@ class Torch:
         return x.detach().numpy() if hasattr(x, "detach") else x
 
     @classmethod
-    def differentiate(
-        cls, f: Callable[..., Any], wrt: tuple[str, ...], arguments: dict[str, Any], dy: Any
-    ) -> dict[str, Any]:
+    def differentiate(cls, f: Callable[..., Any], wrt: tuple[str, ...], arguments: Case, dy: Any) -> Case:
         import torch
 
         lifted = {name: cls.lift(x) for name, x in arguments.items()}
@@ -83,9 +81,7 @@ class Jax:
         return np.array(x) if hasattr(x, "device") or hasattr(x, "devices") else x
 
     @classmethod
-    def differentiate(
-        cls, f: Callable[..., Any], wrt: tuple[str, ...], arguments: dict[str, Any], dy: Any
-    ) -> dict[str, Any]:
+    def differentiate(cls, f: Callable[..., Any], wrt: tuple[str, ...], arguments: Case, dy: Any) -> Case:
         import jax
 
         leaves = {name: cls.lift(arguments[name]) for name in wrt if isinstance(arguments.get(name), np.ndarray)}

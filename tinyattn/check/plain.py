@@ -287,9 +287,7 @@ def associative_scan(a: Any, b: Any, h0: Any = None, form: str = "") -> Any:
     return np.moveaxis(y, 0, -2)
 
 
-def selective_scan(
-    x: Any, delta: Any, A: Any, B: Any, C: Any, D: Any, h0: Any = None, exact: bool = False
-) -> Any:
+def selective_scan(x: Any, delta: Any, A: Any, B: Any, C: Any, D: Any, h0: Any = None, exact: bool = False) -> Any:
     h = _first(h0, x, *A.shape)
     x, delta, B, C = (np.moveaxis(a, -2, 0) for a in (x, delta, B, C))
     y = np.zeros(x.shape)

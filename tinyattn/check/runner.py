@@ -207,9 +207,7 @@ def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
     op.backward_forms = find_backward_forms(op, limit, patience)
 
 
-def _try_all(
-    send: Callable[[str, Any], None], op: Subject, properties: list[Property], how: Options
-) -> dict[str, Any]:
+def _try_all(send: Callable[[str, Any], None], op: Subject, properties: list[Property], how: Options) -> dict[str, Any]:
     """Send "trying" before and a "finding" after each property. Of the gravest failure, then send the smallest "case",
     and as its "diagnosis" a function that looks for the cause.
 

@@ -96,11 +96,11 @@ def trial_of(
 
 def _has_hypothesis() -> bool:
     """Whether hypothesis can be imported; an implementation may have patched modules that it needs."""
-    try:
+    with contextlib.suppress(Exception):
         from hypothesis import given  # noqa: F401
-    except Exception:
-        return False
-    return True
+
+        return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,7 @@ def attention(
     return out, weights
 
 
-def pointwise_attention(
-    q: Array, k: Array, v: Array, mask: Array | None = None, bias: Array | None = None
-) -> Array:
+def pointwise_attention(q: Array, k: Array, v: Array, mask: Array | None = None, bias: Array | None = None) -> Array:
     """Query by query: the mean of silu(score) · value over the keys that the query may look at."""
     pairs = (*q.shape[:-1], k.shape[-2])
     allowed = np.broadcast_to(True if mask is None else mask, pairs)

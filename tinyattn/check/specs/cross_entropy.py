@@ -144,8 +144,6 @@ CROSS_ENTROPY = cross_entropy.spec(
 
 
 smoothed_cross_entropy = SpecBuilder("smoothed_cross_entropy")
-
-
 smoothed_cross_entropy.law("no_smoothing", "rounding", "without smoothing it is cross-entropy",
         lambda op, c: (
             op(**c(smoothing=0.0)), oracles.cross_entropy(**c.without("smoothing")), tolerance_of(c.logits), "the loss",

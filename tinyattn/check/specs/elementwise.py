@@ -50,8 +50,6 @@ RELU = relu.spec(
 
 gelu = SpecBuilder("gelu")
 elementwise(gelu)
-
-
 gelu.law("odd_part", "rounding", "gelu(x) - gelu(-x) is x, since Φ(x) + Φ(-x) = 1",
         lambda op, c: (op(**c) - op(**c(x=-c.x)), c.x, rounding(c.x.dtype, 1, 2 * largest(c.x)), "gelu(x) - gelu(-x)"),
         hint="Is Φ(0) one half?")
@@ -107,8 +105,6 @@ SILU = silu.spec(
 
 elu = SpecBuilder("elu")
 elementwise(elu)
-
-
 elu.law("right", "exact", "right of 0 it is x itself, and its gradient is dy", lambda op, c: (op(**c), c.x),
         of=lambda c: c(x=np.abs(c.x)), derived=lambda op, c: (op.gradients(c, c.x)["x"], c.x, 0, "dx"),
         hint="Which side is the exponential on?")

@@ -143,8 +143,6 @@ def tiny_gradient(op: Subject, **case: Any) -> None:
 adam.law("late", "rounding", "steps 3,000 and 100,000 agree with plain loops",
         lambda op, c: (part for t in (3_000, 100_000) for part in like_loops(op, oracles.adam, op.fit(c(step=t)))),
         "extremes", hint="βᵗ tends to 0, slowly for β = 0.999, and is never cut off.")
-
-
 adam.law("long_vector", "rounding", "all 300 entries are updated",
         lambda op, c: like_loops(op, oracles.adam, op.fit(c | _long())), "extremes", once=True,
         hint="Which entries does the loop reach?")

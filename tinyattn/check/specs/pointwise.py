@@ -64,8 +64,6 @@ states.law("hidden_gradient", "exact", "a hidden key and its value receive no gr
             (not np.any(g["v"][..., 0, :]), "a hidden value has a gradient"),
         ], "gradients", of=_first_hidden,
         hint="silu' is not 0 where silu is: what does the mask multiply in your backward?", gravity="leak")
-
-
 blind_queries(states, "0 keys: what do you divide by?")
 
 

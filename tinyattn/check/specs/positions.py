@@ -12,7 +12,6 @@ from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
 
 alibi = SpecBuilder("alibi")
-
 alibi.law("shape", "exact",
         "the bias is of shape (heads, n, n), or broadcasts to it, and finite for keys up to the query", lambda op, c: [
             (np.all(np.isfinite(_falls(op, **c))), "a bias of a key up to its query is not finite"),

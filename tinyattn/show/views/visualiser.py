@@ -175,9 +175,7 @@ def _page(queries: list[Query], runs: list[dict[str, Any]], title: str, note: st
     return View("visualiser", title, {"title": title, "note": note, "runs": runs}, "".join(tables))
 
 
-def _asked(
-    model: Any, sequence: Any, names: Any = None, title: str = "", padding: int = 0, times: Any = None
-) -> Query:
+def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", padding: int = 0, times: Any = None) -> Query:
     vocabulary = model.fitted()
     network: Any = getattr(model, "network", None)
     drawn = "tinyattn show without --html draws its weights"
