@@ -103,16 +103,9 @@ class Latent(Mixer):
         return {name: dense_init(rng, *shape, self.bias) for name, shape in shapes.items()}
 
     def forward(
-        self,
-        p: Any,
-        x: Array,
-        memory: Array | None = None,
-        *,
-        mask: Mask | Array | None = None,
-        slots: Array | None = None,
-        rate: float = 0.0,
-        rng: Any = None,
-    ) -> tuple[Array, LatentCache]:
+        self, p: Any, x: Array, memory: Array | None = None, *, mask: Mask | Array | None = None,
+        slots: Array | None = None, rate: float = 0.0, rng: Any = None,
+    ) -> tuple[Array, LatentCache]:  # fmt: skip
         xp, h, (d, _, _) = get_xp(x), self.heads, self.widths(x.shape[-1])
         is_self, memory = memory is None, x if memory is None else memory
         made, caches = {}, {}

@@ -213,16 +213,9 @@ class MultiHead(Mixer):
         return p | {name: part for name, part in optional.items() if part}
 
     def forward(
-        self,
-        p: Any,
-        x: Array,
-        memory: Array | None = None,
-        *,
-        mask: Mask | Array | None = None,
-        slots: Array | None = None,
-        rate: float = 0.0,
-        rng: Any = None,
-    ) -> tuple[Array, MultiHeadCache]:
+        self, p: Any, x: Array, memory: Array | None = None, *, mask: Mask | Array | None = None,
+        slots: Array | None = None, rate: float = 0.0, rng: Any = None,
+    ) -> tuple[Array, MultiHeadCache]:  # fmt: skip
         y, cache = multi_head_attention(
             p, x, x if memory is None else memory, heads=self.heads, kv_heads=self.groups, mask=mask, rate=rate,
             rng=rng, mechanism=self.mechanism, position=self.position, slots=slots,

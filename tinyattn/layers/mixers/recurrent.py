@@ -25,16 +25,9 @@ class Recurrent(Mixer):
         raise NotImplementedError
 
     def forward(
-        self,
-        p: Any,
-        x: Array,
-        memory: Array | None = None,
-        *,
-        mask: Mask | Array | None = None,
-        slots: Array | None = None,
-        rate: float = 0.0,
-        rng: Any = None,
-    ) -> tuple[Array, Any]:
+        self, p: Any, x: Array, memory: Array | None = None, *, mask: Mask | Array | None = None,
+        slots: Array | None = None, rate: float = 0.0, rng: Any = None,
+    ) -> tuple[Array, Any]:  # fmt: skip
         if memory is not None:
             raise ValueError(f"mixer {self.name} has no queries that could read a memory of other tokens")
         if rate:
