@@ -187,13 +187,9 @@ class Interactions:
 
     @classmethod
     def from_columns(
-        cls,
-        users: np.ndarray,
-        items: np.ndarray,
-        times: np.ndarray | None = None,
-        format: str = "columns",
+        cls, users: np.ndarray, items: np.ndarray, times: np.ndarray | None = None, format: str = "columns",
         ratings: np.ndarray | None = None,
-    ) -> "Interactions":
+    ) -> "Interactions":  # fmt: skip
         """From columns with one interaction per row: ids as integers, strings or UTF-8 bytes.
 
         Each user's rows keep their order, or are sorted (stably) by `times`. `format` goes to `notes`.
@@ -212,13 +208,9 @@ class Interactions:
 
     @classmethod
     def from_numbered(
-        cls,
-        users: tuple[np.ndarray, np.ndarray],
-        items: tuple[np.ndarray, np.ndarray],
-        times: np.ndarray | None = None,
-        format: str = "columns",
-        ratings: np.ndarray | None = None,
-    ) -> "Interactions":
+        cls, users: tuple[np.ndarray, np.ndarray], items: tuple[np.ndarray, np.ndarray],
+        times: np.ndarray | None = None, format: str = "columns", ratings: np.ndarray | None = None,
+    ) -> "Interactions":  # fmt: skip
         """As `from_columns`, with ids as a pair: the distinct ids, sorted, and each row's index into them."""
         (user_ids, user), (item_ids, item) = users, items
         order = _in_order(user, times)

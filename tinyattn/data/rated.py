@@ -80,16 +80,9 @@ class Rated:
         return cls(np.array(scale), np.array([origin, np.max(times)]), means, offsets_of(kept), seen)
 
     def batch(
-        self,
-        users: np.ndarray,
-        items: np.ndarray,
-        times: np.ndarray,
-        ratings: np.ndarray | None = None,
-        *,
-        bins: int,
-        beta: float,
-        day: float,
-    ) -> RatingBatch:
+        self, users: np.ndarray, items: np.ndarray, times: np.ndarray, ratings: np.ndarray | None = None, *, bins: int,
+        beta: float, day: float,
+    ) -> RatingBatch:  # fmt: skip
         """A batch of (B,) ratings, absent in prediction. A day has `day` units; times outside the span are clipped."""
         distinct, place = np.unique(users, return_inverse=True)
         begins, seen = lists(self.seen, self.offsets[distinct], self.offsets[distinct + 1])

@@ -71,12 +71,9 @@ def evaluate(
 
 
 def metrics_of_users(
-    score: Score | HasLazyScores,
-    split: Split,
-    ks: tuple[int, ...] = (10,),
-    sampled: dict[str, np.ndarray] | None = None,
-    users: np.ndarray | None = None,
-) -> dict[str, dict[str, np.ndarray]]:
+    score: Score | HasLazyScores, split: Split, ks: tuple[int, ...] = (10,),
+    sampled: dict[str, np.ndarray] | None = None, users: np.ndarray | None = None,
+) -> dict[str, dict[str, np.ndarray]]:  # fmt: skip
     """The metrics of the test stage for each user: as `evaluate`, with arrays (evaluated users,) instead of means."""
     if split.targets == "all":
         return {"full": of_several(score, split, ks, users)}
@@ -88,12 +85,9 @@ def metrics_of_users(
 
 
 def target_ranks(
-    score: Score | HasLazyScores,
-    split: Split,
-    stage: str = "test",
-    sampled: dict[str, np.ndarray] | None = None,
+    score: Score | HasLazyScores, split: Split, stage: str = "test", sampled: dict[str, np.ndarray] | None = None,
     users: np.ndarray | None = None,
-) -> dict[str, np.ndarray]:
+) -> dict[str, np.ndarray]:  # fmt: skip
     """The rank of every evaluated user's target: {"full": (evaluated users,), and one more for each of `sampled`}.
 
     Arguments as in `evaluate`. Inside `tinyattn.ranks.mpi` processes share the users, and each returns all ranks.
@@ -225,13 +219,9 @@ def _ranks(
 
 
 def full_ranking(
-    score: Score | HasLazyScores,
-    split: Split,
-    stage: str = "test",
-    ks: tuple[int, ...] = (10,),
-    truth: Truth | None = None,
-    users: np.ndarray | None = None,
-) -> dict[str, float]:
+    score: Score | HasLazyScores, split: Split, stage: str = "test", ks: tuple[int, ...] = (10,),
+    truth: Truth | None = None, users: np.ndarray | None = None,
+) -> dict[str, float]:  # fmt: skip
     """HR@k, NDCG@k and MRR under full ranking: `evaluate(...)["full"]`."""
     return evaluate(score, split, stage, ks, truth, users=users)["full"]
 

@@ -240,15 +240,9 @@ class Block:
 
     @replaceable
     def forward(
-        self,
-        p: Any,
-        x: Array,
-        *,
-        mask: Mask | Array | None = None,
-        slots: Array | None = None,
-        rng: Any = None,
+        self, p: Any, x: Array, *, mask: Mask | Array | None = None, slots: Array | None = None, rng: Any = None,
         at: Array | None = None,
-    ) -> tuple[Array, BlockCache]:
+    ) -> tuple[Array, BlockCache]:  # fmt: skip
         """-> y (..., n, D), cache. With `at` (B,), for inference: row `at` of each sequence, (B, 1, D).
 
         A mask of None allows all pairs; recurrent mixers raise ValueError for it. Without `rng` nothing is dropped.

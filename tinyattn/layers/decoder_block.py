@@ -126,16 +126,9 @@ class DecoderBlock:
         }  # fmt: skip
 
     def forward(
-        self,
-        p: Any,
-        x: Array,
-        memory: Array,
-        *,
-        mask: Mask | None = None,
-        memory_mask: Mask | None = None,
-        slots: Array | None = None,
-        rng: Any = None,
-    ) -> tuple[Array, DecoderBlockCache]:
+        self, p: Any, x: Array, memory: Array, *, mask: Mask | None = None, memory_mask: Mask | None = None,
+        slots: Array | None = None, rng: Any = None,
+    ) -> tuple[Array, DecoderBlockCache]:  # fmt: skip
         """`mask` is for self-attention, `memory_mask` for the memory: each a `Mask`, not an array, or None for all.
 
         Shapes: x (B, n, D), memory (B, m, D), slots (B, n) or None -> y (B, n, D), cache.

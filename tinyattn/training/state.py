@@ -85,12 +85,9 @@ class State:
         return meta, arrays if self.learner.ranks.size == 1 else dict(arrays.items())      # all, for the other ranks
 
     def restore(
-        self,
-        path: Path,
-        last: int,
-        identity: dict[str, Any],
+        self, path: Path, last: int, identity: dict[str, Any],
         upgrade_identity: Callable[[Any], Any] = lambda stored: stored,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Read a checkpoint of a run of `last` steps.
 
         Raises FileError where it is damaged, or belongs to a different configuration or different data.

@@ -66,15 +66,9 @@ class Mixer(Checked):
 
     @replaceable
     def at(
-        self,
-        p: Any,
-        x: Array,
-        memory: Array | None,
-        at: Array,
-        *,
-        mask: Mask | Array | None = None,
+        self, p: Any, x: Array, memory: Array | None, at: Array, *, mask: Mask | Array | None = None,
         slots: Array | None = None,
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         """Row `at` of each sequence of `forward`'s y, for inference. Shapes: at (B,) -> (B, 1, D).
 
         This default computes all of y.
