@@ -50,8 +50,7 @@ def get_xp(*arrays: Any) -> Any:
     host and device would be slow.
     """
     kinds = tuple(map(type, arrays))
-    module = _TOGETHER.get(kinds)
-    if module is None:
+    if (module := _TOGETHER.get(kinds)) is None:
         module = _TOGETHER[kinds] = _module_of_all(arrays)
     return module
 

@@ -61,8 +61,7 @@ class Batch(NamedTuple):
         """
         length, maxlen = self.ids.shape[1], int(np.max(self.slots)) + 1
         width = n_targets = min(1 << (length - 1).bit_length(), maxlen)
-        at = self.target_positions
-        if at is not None:
+        if (at := self.target_positions) is not None:
             n_targets = min(-(-at.shape[1] * width // length // 4) * 4, width)
             taken = np.zeros((len(at), width), dtype=bool)
             np.put_along_axis(taken, at, True, axis=1)

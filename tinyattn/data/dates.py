@@ -27,8 +27,7 @@ def iso_8601(strings: np.ndarray) -> np.ndarray | None:
     zone = each[row, length - 1] == ord("Z")
     length = length - zone
     each[row[zone], length[zone]] = 0
-    offset = _offsets(each, length)
-    if offset is None:
+    if (offset := _offsets(each, length)) is None:
         return None
     form = np.where((each >= ord("0")) & (each <= ord("9")), ord("0"), np.where(each == ord(" "), ord("T"), each))
     wanted = np.frombuffer(_DATE.ljust(each.shape[1], b"0"), np.uint8)[: each.shape[1]]
@@ -75,8 +74,7 @@ def by_day_or_month(strings: np.ndarray) -> np.ndarray | None:
     """
     rows = []
     for text in strings.tolist():
-        match = _BY_DAY_OR_MONTH.fullmatch(text)
-        if match is None:
+        if (match := _BY_DAY_OR_MONTH.fullmatch(text)) is None:
             return None
         first, mark, second, year, hour, minute, second_of_minute, half = match.groups()
         h, m, s = int(hour or 0), int(minute or 0), int(second_of_minute or 0)

@@ -184,8 +184,7 @@ class Column:
     expected = "a finite number"
 
     def _numbers(self, strings: np.ndarray, line_of: Callable[[int], int]) -> np.ndarray:
-        values = _reals(strings)
-        if values is None:
+        if (values := _reals(strings)) is None:
             raise self._odd(strings, line_of, _reals, self.expected)
         return values
 

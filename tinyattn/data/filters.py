@@ -35,8 +35,7 @@ class Filters:
         """The column of `where`, whether it must be equal, and the value. Raises DataError for another text."""
         if self.where is None:
             return None
-        match = _WHERE.fullmatch(self.where)
-        if match is None:
+        if (match := _WHERE.fullmatch(self.where)) is None:
             raise DataError(f"where is {shortened(self.where)!r}, expected a column and a value: event == 'purchase'")
         return match["column"], match["sign"] == "==", match["value"]
 
@@ -85,7 +84,6 @@ def moment_of(name: str, text: str, times: np.ndarray) -> float:
             raise DataError(f"{name}: {error}") from None
     if seconds is None:
         raise DataError(f"{name} is {shortened(text)!r}, expected a date like 2023-12-31, or a number as in the file")
-    unit = unit_of(times)
-    if unit is None:
+    if (unit := unit_of(times)) is None:
         raise DataError(f"{name} is the date {text}, and the times are no dates: {times[0]}; expected such a number")
     return float(seconds[0] * unit)

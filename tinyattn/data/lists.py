@@ -50,8 +50,7 @@ def read_names(path: str | Path) -> ItemNames:
     """
     with naming(Path(path)):
         lines = _lines(path)
-        separator = next((s for s in _SEPARATORS if s in lines[0]), None)
-        if separator is None:
+        if (separator := next((s for s in _SEPARATORS if s in lines[0]), None)) is None:
             raise DataError("line 1 has no second column: expected an item's id and its name, such as 7<TAB>Seven")
         names: dict[str, str] = {}
         for number, line in enumerate(lines, start=1):

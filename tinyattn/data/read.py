@@ -79,8 +79,7 @@ def read(
             reader.fill(chunks, wanted, filled)
             parts.append(_Part(one, name, reader, slice(begin, len(filled["user"]))))
     with naming(titled(paths)):
-        rows = len(filled["user"])
-        if not rows:
+        if not (rows := len(filled["user"])):
             raise DataError("a header and no interactions")
         table = Table.of(filled)
     if table.times is not None and len(parts) > 1:
@@ -131,8 +130,7 @@ def titled(paths: Sequence[Path]) -> str:
 def read_text(path: str | Path) -> str:
     """The text in a file, gzipped or not, with one line end at its end. Raises DataError, naming the file."""
     with naming(Path(path)):
-        text = whole(Path(path)).replace(b"\r\n", b"\n").rstrip()
-        if not text:
+        if not (text := whole(Path(path)).replace(b"\r\n", b"\n").rstrip()):
             raise DataError("empty")
         return _utf8(text + b"\n")
 
@@ -243,8 +241,7 @@ def _lines(path: Path) -> Iterator[bytes]:
             if at >= 0:
                 raise DataError(f"line {line + lines_in(chunk[:at])} begins with a byte order mark")
         line += lines_in(chunk)
-        whole = len(chunk.rstrip())
-        if not whole:
+        if not (whole := len(chunk.rstrip())):
             blank += chunk
             if len(blank) > _PIECE:
                 raise DataError(f"more than {_PIECE:,} bytes of blank lines before line {line}")

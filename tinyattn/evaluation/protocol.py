@@ -275,8 +275,7 @@ def candidates_for(split: Split, protocols: Sequence[str], folder: str | None = 
 def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
     """One line a user: the user, then candidates, in the data's ids. Raises ValueError for ids that it cannot hold."""
     for ids in (split.data.users.ids, split.data.items.ids):
-        odd = next((i for i in ids.tolist() if _NO_WORD.search(str(i))), None)
-        if odd is not None:
+        if (odd := next((i for i in ids.tolist() if _NO_WORD.search(str(i))), None)) is not None:
             raise ValueError(f"{path} cannot hold the id {odd!r}: expected ids without blanks, commas or a # in front")
     users = split.data.users.ids[split.evaluated].tolist()
     rows = split.data.items.decode(candidates).tolist()
@@ -289,8 +288,7 @@ def read_candidates(path: Path, split: Split) -> np.ndarray:
     lists = read(path, format="sequences")
     known = {str(user): place for place, user in enumerate(lists.users.ids.tolist())}
     wanted = [str(user) for user in split.data.users.ids[split.evaluated].tolist()]
-    missing = next((user for user in wanted if user not in known), None)
-    if missing is not None:
+    if (missing := next((user for user in wanted if user not in known), None)) is not None:
         raise ValueError(f"{path} has no candidates for user {missing}")
     if len(set(lists.lengths.tolist())) != 1:
         raise ValueError(f"{path}: users have different numbers of candidates")

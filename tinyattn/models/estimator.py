@@ -53,8 +53,7 @@ class Estimator(Checked):
         for a name that is no option and for values that the constructor refuses.
         """
         known = self.get_params()
-        unknown = next((name for name in params if name not in known), None)
-        if unknown is not None:
+        if (unknown := next((name for name in params if name not in known), None)) is not None:
             raise ValueError(f"{unknown} is no option of {type(self).__name__}, expected {one_of(known, unknown)}")
         fresh = type(self)(**known | params)
         kept = {} if fresh.identity() != self.identity() else vars(self).copy()
@@ -100,8 +99,7 @@ class Estimator(Checked):
         TypeError for another argument.
         """
         module_for(where.get("device", "cpu"))
-        unknown = where.keys() - {"device", "workers"}
-        if unknown:
+        if unknown := where.keys() - {"device", "workers"}:
             raise TypeError(f"load got {', '.join(sorted(unknown))}, expected device or workers")
         meta, arrays = read_arrays(Path(path), "model")
         is_base = not hasattr(cls, "name")

@@ -64,11 +64,9 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
     owner = model.user_numbers([user])
     effects = {LEFT_OUT: left_out(model, history, number, owner)}
     if isinstance(model, NeuralRecommender):
-        gradient = gradient_times_input(model, history, number, owner)
-        if gradient is not None:
+        if (gradient := gradient_times_input(model, history, number, owner)) is not None:
             effects[GRADIENT] = gradient
-        weights = attention_of_the_last(model, history, owner)
-        if weights is not None:
+        if (weights := attention_of_the_last(model, history, owner)) is not None:
             effects[ATTENTION] = weights
     return Explanation(vocabulary.decode(np.array([number]))[0], ids, effects)
 

@@ -41,8 +41,7 @@ def restored(network: Any, arrays: Arrays | Iterable[tuple[str, np.ndarray]], de
 
 
 def _refuse_unknown(names: Iterable[str], wanted: Collection[str]) -> None:
-    unknown = [name for name in names if name not in wanted]
-    if unknown:
+    if unknown := [name for name in names if name not in wanted]:
         raise ValueError(f"{min(unknown)} is not a parameter of this configuration")
 
 

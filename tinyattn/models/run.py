@@ -88,8 +88,7 @@ class RunFolder:
             if self.config() == config:
                 return
         else:
-            lost = next((name for name in self.PARTS if (self.path / name).exists()), None)
-            if lost:
+            if lost := next((name for name in self.PARTS if (self.path / name).exists()), None):
                 raise FileError(f"{self.path} has a {lost} and no config.json: {_REMEDY}")
         write_json(path, config)
 

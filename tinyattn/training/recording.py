@@ -104,8 +104,7 @@ def _handle(library: Any) -> Any:
 
 
 def _call(function: Any, *arguments: Any) -> None:
-    status = function(*arguments)
-    if status:
+    if status := function(*arguments):
         raise RuntimeError(f"{getattr(function, '__name__', 'cuBLAS')} answers {status}")
 
 

@@ -115,8 +115,7 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
         arrays = {name: file[name] for name in ("images", "labels", "teacher") if name in file}
     except FileError as error:
         raise DataError(str(error)) from None
-    missing = [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]
-    if missing:
+    if missing := [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]:
         raise DataError(f"{path} has no array {missing[0]}, expected images and labels")
     try:
         return Images(**arrays)

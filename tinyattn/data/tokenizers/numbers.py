@@ -28,8 +28,7 @@ class TokenNumbers(Tokenizer):
         return f"token numbers from 0 to {len(self) - 1}, as '15 27 3': no tokenizer came with the weights"
 
     def encode(self, text: str) -> np.ndarray:
-        words = text.split()
-        if not words:
+        if not (words := text.split()):
             raise ValueError("the text is empty: expected at least one token number")
         for word in words:                   # Python's int refuses numbers of some thousand digits
             if not (word.isascii() and word.isdigit() and len(word) < 20 and int(word) < len(self)):

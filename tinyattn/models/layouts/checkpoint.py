@@ -69,8 +69,7 @@ class Checkpoint:
         return prefix if any(name.startswith(prefix) for name in self.weights.parameters) else ""
 
     def _recognised(self) -> TextLayout:
-        kind = self.config.get("model_type")
-        if kind is None:
+        if (kind := self.config.get("model_type")) is None:
             names = self.weights.parameters
             kind = next((n for n, y in TEXT_LAYOUTS.items() if {y.typical, y.prefix + y.typical} & names.keys()), None)
             if kind is None:
@@ -92,8 +91,7 @@ class Checkpoint:
         known = {entry.theirs: entry.shape for entry in entries}
         known |= {name: known[original] for name, original in self.copies.items()}
         others = (name for name in parameters if name not in known)
-        unknown = [name for name in others if not ignored.fullmatch(name.removeprefix(at))]
-        if unknown:
+        if unknown := [name for name in others if not ignored.fullmatch(name.removeprefix(at))]:
             raise FileError(f"{parameters[min(unknown)].path} has {min(unknown)}, which no {self.layout.name} has")
         for name, expected in known.items():
             if name not in parameters:        # a copy

@@ -61,7 +61,6 @@ class Config:
         return value
 
     def _there(self, name: str, default: Any) -> Any:
-        value = self.get(name, default)
-        if value is None:
+        if (value := self.get(name, default)) is None:
             raise FileError(f"{self.path} has no {name}")
         return value

@@ -93,8 +93,7 @@ class RecommenderFile:
             if len(shape) != len(entry.shape) or any(n not in (-1, m) for n, m in zip(entry.shape, shape, strict=True)):
                 expected = str(entry.shape).replace("-1", "any")
                 raise FileError(f"{self.state.path}: {entry.theirs} is {tuple(shape)}, expected {expected}")
-        unknown = parameters.keys() - {entry.theirs for entry in entries}
-        if unknown:
+        if unknown := parameters.keys() - {entry.theirs for entry in entries}:
             unmapped = f"which no mapped SASRec of {self.layout.name} has"
             raise FileError(f"{self.state.path} has {min(unknown)}, {unmapped}")
         return entries

@@ -61,8 +61,7 @@ class RecTools(SASRecLayout):
 
     def ids(self, state: StateDict) -> list[Any] | None:
         """All but the first, which is padding's."""
-        ids = state.about.get("item_external_ids")
-        if ids is None:
+        if (ids := state.about.get("item_external_ids")) is None:
             return None
         if not isinstance(ids, list | tuple | np.ndarray) or np.ndim(np.asarray(ids, dtype=object)) != 1:
             raise FileError(f"{state.path} has item_external_ids {shortened(repr(ids))}, expected a list of ids")

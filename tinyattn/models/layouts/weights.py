@@ -100,8 +100,7 @@ def as_float32(x: np.ndarray, path: Path, name: str) -> np.ndarray:
 def _nothing(folder: Path) -> str:
     if not folder.is_dir():
         return f"{folder} is no folder, expected one with {ONE} and config.json"
-    pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
-    if pickles:
+    if pickles := sorted(path.name for pattern in PICKLES for path in folder.glob(pattern)):
         return (
             f"{folder} has no {ONE}, and {pickles[0]} is not read: reading a pickle runs whatever code is in it; "
             "if you trust it, save it as safetensors, which holds numbers only"

@@ -127,8 +127,7 @@ class SASRecNetwork(SASRecOptions, ChosenBlock, NextItemNetwork):
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; items row 0 is 0."""
         p: dict[str, Any] = {"items": self.init_items(rng, self.dim)}
-        positions = self.scheme.init(rng, self.maxlen, self.dim)
-        if positions is not None:
+        if (positions := self.scheme.init(rng, self.maxlen, self.dim)) is not None:
             p["positions"] = positions
         if not self.tied:
             p["output"] = self.init_items(rng, self.dim)

@@ -150,8 +150,7 @@ class Classifier(EncoderOptions, Smoothed, FineTuned):
         network = self.fitted()
         if isinstance(texts, str):                       # its letters would be texts
             raise ValueError(f"texts is {shortened(texts)!r}, expected a list of texts")
-        numbers = self._numbers(list(texts), self.tokens)
-        if not numbers:
+        if not (numbers := self._numbers(list(texts), self.tokens)):
             raise ValueError("there are no texts")
         batches, xp = self.sampler(NumberedTexts(numbers, np.zeros(len(numbers), int))), self._module(self.parameters)
         parts = []

@@ -118,8 +118,7 @@ class DecoderNetwork(DecoderOptions, ChosenBlock, ClassNetwork):
         p: dict[str, Any] = {"tokens": SMALL * rng.standard_normal((self.n_tokens, self.dim))}
         if not self.tied:
             p["output"] = SMALL * rng.standard_normal((self.n_tokens, self.dim))
-        positions = self.scheme.init(rng, self.context, self.dim)
-        if positions is not None:
+        if (positions := self.scheme.init(rng, self.context, self.dim)) is not None:
             p["positions"] = positions
         p["blocks"] = self.stack.init(rng, self.dim)
         p["norm"] = self.block.norm.init(self.dim)

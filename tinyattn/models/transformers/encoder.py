@@ -93,8 +93,7 @@ class EncoderNetwork(EncoderOptions, OneBlock, ClassNetwork):
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64. Embeddings and learned positions are small: the first loss is near ln V."""
         p: dict[str, Any] = {"tokens": SMALL * rng.standard_normal((self.n_tokens + 1, self.dim))}
-        positions = self._position.init(rng, self.context, self.dim)
-        if positions is not None:
+        if (positions := self._position.init(rng, self.context, self.dim)) is not None:
             p["positions"] = SMALL * rng.standard_normal(positions.shape)
         p["norm"] = self.block.norm.init(self.dim)
         p["blocks"] = self.stack.init(rng, self.dim)

@@ -144,8 +144,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
             p[self.tables.output] = rng.standard_normal((1 + self.n_targets, self.dim)) / self.dim
         for half, stack in (("encoder", self.encoder), ("decoder", self.decoder)):
             p[half] = {"blocks": stack.init(rng, self.dim)}
-            positions = self._position.init(rng, self.maxlen, self.dim)
-            if positions is not None:
+            if (positions := self._position.init(rng, self.maxlen, self.dim)) is not None:
                 p[half]["positions"] = positions
             if self.last_norm:
                 p[half]["norm"] = self.decoder_block.norm.init(self.dim)
