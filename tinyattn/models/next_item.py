@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import Array, get_xp
 from ..data import Batch
 from ..forms import replaceable
-from ..layers import Past, glorot
+from ..layers import Past, gather_rows, glorot
 from ..layers.rows import table_gradient
 from ..options import check_options, make_parts, option
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions, Objective
@@ -29,10 +29,10 @@ class SequenceOptions:
 class NextItemNetwork(LossOptions):
     """Base of the networks, which are pure functions of parameters and batches.
 
-    A subclass has options, `init`, `forward`, `backward` and `last_state`. An item's score is the dot product of the
-    state and the item's row of the table `scored`, p["items"] if input and output are tied. A bias is the last number
-    of an item's row; the last number of each state is then 1. Networks whose scores are other products override
-    `as_products` and `score_gradient`. Raises ValueError for invalid options.
+    A subclass has options, `init`, `forward` and `backward`. An item's score is the dot product of the state and the
+    item's row of the table `scored`, p["items"] if input and output are tied. A bias is the last number of an item's
+    row; the last number of each state is then 1. Networks whose scores are other products override `as_products` and
+    `score_gradient`. Raises ValueError for invalid options.
     """
 
     n_items: int                    # catalogue size; ids are 1..n_items, 0 is padding
@@ -78,8 +78,11 @@ class NextItemNetwork(LossOptions):
         raise NotImplementedError
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): the state at the last position of each history in `asking(batch)`, which is applied here."""
-        raise NotImplementedError
+        """(B, D): the state at the last position of each history in `asking(batch)`, which is applied here.
+
+        This computes all states; a subclass may compute only these.
+        """
+        return gather_rows(self.forward(p, batch)[0], last_position(batch))[:, 0]
 
     @property
     def sees_targets(self) -> str:

@@ -11,14 +11,14 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import dropped, gather_rows
+from ...layers import dropped
 from ...layers.rows import table_gradient
 from ...ops import dropout_backward, embedding
 from ...ops.shapes import with_ones
 from ...options import with_default
 from ...training import Settings
 from ..neural import NeuralRecommender
-from ..next_item import NextItemNetwork, SequenceOptions, last_position
+from ..next_item import NextItemNetwork, SequenceOptions
 
 
 class FactorCache(NamedTuple):
@@ -50,19 +50,12 @@ class FactorNetwork(SequenceOptions, NextItemNetwork):
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, FactorCache]:
         """h (B, L, D), or (B, L, D + 1): x after dropout, and a 1 for the bias; and the cache."""
         x, keep = dropped(self.read(p, batch), self.dropout, rng)
-        return self._with_one(x), FactorCache(batch, keep)
-
-    def _with_one(self, x: Array) -> Array:
-        return with_ones(x) if self.biased else x
+        return with_ones(x) if self.biased else x, FactorCache(batch, keep)
 
     def backward(self, p: Any, dh: Array, cache: FactorCache) -> tuple[Array | None, dict[str, Any]]:
         """The mirror of `forward`: -> the gradient of p["items"] as read, or None, and the other grads."""
         dx = dh[..., :-1] if self.biased else dh                     # the 1 is a constant
         return self.read_backward(p, dropout_backward(dx, cache.keep, self.dropout), cache.batch)
-
-    def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D), or (B, D + 1): x at the last position of each history, and a 1 for the bias."""
-        return self._with_one(gather_rows(self.read(p, batch), last_position(batch))[:, 0])
 
 
 @dataclass(kw_only=True)

@@ -20,11 +20,11 @@ import numpy as np
 
 from ...backend import Array
 from ...data import Batch
-from ...layers import GRU, Past, dropped, gather_rows
+from ...layers import GRU, Past, dropped
 from ...ops import dropout_backward, embedding
 from ...options import option
 from ..neural import NeuralRecommender
-from ..next_item import NextItemNetwork, SequenceOptions, last_position
+from ..next_item import NextItemNetwork, SequenceOptions
 
 
 @dataclass(kw_only=True)
@@ -64,9 +64,6 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
             dx, g = GRU().run_backward(weights, dx, remembered)
             grads.insert(0, g)
         return dropout_backward(dx, cache.keep, self.dropout), {"layers": grads}
-
-    def last_state(self, p: Any, batch: Batch) -> Array:
-        return gather_rows(self.forward(p, batch)[0], last_position(batch))[:, 0]
 
     extends = True
 
