@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .binding import as_tuple
 from .cases import CaseDrawer
 from .common import upstream
 from .isolation import alarm
@@ -53,7 +54,7 @@ class Torch:
 
         lifted = {name: cls.lift(x) for name, x in arguments.items()}
         leaves = {name: lifted[name].requires_grad_() for name in wrt if hasattr(lifted.get(name), "requires_grad_")}
-        y = _first(f(**lifted))
+        y = as_tuple(f(**lifted))[0]
         dy = torch.tensor(np.array(dy), dtype=y.dtype).reshape(y.shape)
         try:  # a reentrant checkpoint forbids autograd.grad, and y.backward(dy) imports sympy, which takes 2 seconds
             (y * dy).sum().backward()
@@ -86,7 +87,7 @@ class Jax:
 
         leaves = {name: cls.lift(arguments[name]) for name in wrt if isinstance(arguments.get(name), np.ndarray)}
         rest = {name: cls.lift(x) for name, x in arguments.items() if name not in leaves}
-        y, pull = jax.vjp(lambda leaves: _first(f(**leaves, **rest)), leaves)
+        y, pull = jax.vjp(lambda leaves: as_tuple(f(**leaves, **rest))[0], leaves)
         return {name: cls.lower(g) for name, g in pull(jax.numpy.asarray(dy, y.dtype).reshape(y.shape))[0].items()}
 
 
@@ -313,10 +314,6 @@ def _plain(f: Callable[..., Any], lift: Callable[[Any], Any], lower: Callable[[A
     with contextlib.suppress(TypeError, ValueError):
         plain.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]
     return plain
-
-
-def _first(y: Any) -> Any:
-    return y[0] if isinstance(y, tuple | list) else y
 
 
 def _with_our_arguments(implementation: Any, spec: Spec) -> Any:

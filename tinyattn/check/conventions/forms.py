@@ -45,7 +45,7 @@ def _ties(op: Subject) -> Switch | None:
 
 
 # (recall at 2 of one tied item, of the other) -> their ranks among items of their score
-SHARES = {(1, 1): "before", (0, 0): "after", (1, 0): "by position among", (0, 1): "by position among"}
+SHARES: dict[Any, str] = {(1, 1): "before", (0, 0): "after", (1, 0): "by position among", (0, 1): "by position among"}
 
 
 @convention("ties of several", "a relevant item may rank before, after or by position among items of its score")

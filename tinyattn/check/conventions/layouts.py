@@ -63,14 +63,10 @@ def _gates(here: str, there: str, names: tuple[str, ...], says: str) -> Rearrang
     )
 
 
-def _order(gates: Any) -> str:
-    return ", ".join(gates).lower()
-
-
 def lstm_gates() -> Iterator[Rearranged]:
     usual = [tuple("ifgo")]  # PyTorch's and Keras's order
     for there in (*usual, *(order for order in itertools.permutations("ifog") if order not in usual)):
-        says = f"the columns of the gates stand in the order {_order(there)}, not {_order('ifog')}"
+        says = f"the columns of the gates stand in the order {', '.join(there)}, not i, f, o, g"
         yield _gates("ifog", "".join(there), ("W", "U", "b"), says)
 
 
@@ -78,7 +74,7 @@ def gru_gates() -> Iterator[Rearranged]:
     orders = ("rzn", "zrn", "rnz", "znr", "nrz", "nzr")  # first the usual ones: PyTorch's, and Keras's and Cho's
     for order, z in itertools.product(orders, "zZ"):
         there = order.replace("z", z)
-        says = [f"the columns of the gates stand in the order {_order(there)}, not r, z, n"] * (there.lower() != "rzn")
+        says = [f"the columns of the gates stand in the order {', '.join(order)}, not r, z, n"] * (order != "rzn")
         says += ["z is the share of the new state, not of the old one"] * (z == "Z")
         yield _gates("rzn", there, ("W", "U", "b", "c"), "; ".join(says))
 

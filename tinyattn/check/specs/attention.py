@@ -82,8 +82,11 @@ def looking_back(case: dict[str, Any]) -> dict[str, Any]:
     return case | {"mask": np.tri(case["q"].shape[-2], dtype=bool), "bias": None}
 
 
-def _with_last(x: np.ndarray, value: float) -> np.ndarray:
-    return np.concatenate([x[..., :-1, :], np.full_like(x[..., -1:, :], value)], axis=-2)
+def with_row(x: np.ndarray, row: int, value: float) -> np.ndarray:
+    """A copy of x (..., n, d) in which all numbers of one row have this value."""
+    x = x.copy()
+    x[..., row, :] = value
+    return x
 
 
 @states("rounding", "every output lies between the smallest and the largest allowed value, in each coordinate",
@@ -174,7 +177,7 @@ states.law("masked_is_deleted", "rounding", "masking a key equals deleting it", 
             _tolerance(c),
         ), of=lambda c: _plain(c(mask=None, bias=None)), hint="Delete the masked keys and compare.")
 states.law("masked_content", "exact", "a masked key and its value move no output",
-        lambda op, c: (op(**c(k=_with_last(c.k, 100), v=_with_last(c.v, -1000))), op(**c)),
+        lambda op, c: (op(**c(k=with_row(c.k, -1, 100), v=with_row(c.v, -1, -1000))), op(**c)),
         of=_last_key_masked, bits=True, hint="Is each masked weight exactly 0?", gravity="leak")
 
 

@@ -30,10 +30,6 @@ def size(case: dict[str, Any]) -> float:
     return 4 * score * largest(case["q"], case["k"], case["v"], 1.0)
 
 
-def _with_first(x: np.ndarray, value: float) -> np.ndarray:
-    return np.concatenate([np.full_like(x[..., :1, :], value), x[..., 1:, :]], axis=-2)
-
-
 def _first_hidden(c: Call) -> Call:
     return c(mask=np.arange(c.k.shape[-2])[None] > 0)
 
@@ -56,7 +52,7 @@ states.law("duplicated_keys", "rounding", "duplicating all keys and values chang
 linear_in(states, "v", name="linear_in_values", hint="The weights must not depend on v.")
 causal(states, "k", "v", of=attention.looking_back, hint="Change the last token: which outputs moved?")
 states.law("hidden_content", "exact", "a hidden key and its value move no output",
-        lambda op, c: (op(**c(k=_with_first(c.k, 100), v=_with_first(c.v, -1000))), op(**c)),
+        lambda op, c: (op(**c(k=attention.with_row(c.k, 0, 100), v=attention.with_row(c.v, 0, -1000))), op(**c)),
         of=_first_hidden, bits=True, hint="Is each hidden weight exactly 0?", gravity="leak")
 states.law("hidden_gradient", "exact", "a hidden key and its value receive no gradient", lambda op, c: [
             (not np.any((g := op.gradients(c, attention.ones_like_out(c)))["k"][..., 0, :]),

@@ -182,13 +182,13 @@ def flash_attention_remark(op: Subject, **_: Any) -> str:
         return op(**case), ours_of(FLASH_ATTENTION, case)[0]
 
     def right(n: int, m: int, mask: Any = None) -> bool:
-        return _alike(*got(n, m, mask))
+        return bool(np.allclose(*got(n, m, mask), rtol=0, atol=1e-6))
 
     if keys := right_up_to(lambda m: right(3, m)):
         width, n = keys[0], 2 * keys[0] + 1
         formula, y = Formula(oracles.tiled_attention, within=oracles.__name__), got(3, n)[0]
         run = partial(formula.function(), q[:3], k[:n], v[:n], width)
-        says = explained(formula, slips_of("tiles"), run, lambda tiled: _alike(y, tiled))
+        says = explained(formula, slips_of("tiles"), run, lambda tiled: np.allclose(y, tiled, rtol=0, atol=1e-6))
         asks = f"so it seems that {says}." if says else "what does one tile of keys hand on to the next?"
         return f"Yours is right for {width} keys, and wrong for {keys[1]}: {asks}"
     if queries := right_up_to(lambda n: right(n, 3)):
@@ -196,10 +196,6 @@ def flash_attention_remark(op: Subject, **_: Any) -> str:
     if both := right_up_to(lambda n: right(n, n, np.tri(n, dtype=bool))):
         return f"With a mask, yours is right for {both[0]} tokens, and wrong for {both[1]}: which rows and columns of it belong to a tile?"
     return ""
-
-
-def _alike(a: np.ndarray, b: np.ndarray) -> bool:
-    return bool(np.allclose(a, b, rtol=0, atol=1e-6))
 
 
 FLASH_ATTENTION = flash_attention.spec(
