@@ -155,8 +155,8 @@ def seen_by(op: Subject) -> tuple[Seen, Seen]:
     """-> the observations of `op` on each case that it takes, and the right ones."""
     name = op.spec.name
     cases = [i for i in range(len(battery(name))) if op.offers(case_of(op, i))]
-    ours = Subject(op.spec.ours(), op.spec)
-    right = {i: zoo_run((), op, i) if name in ZOO else run(ours, op, i) for i in cases}
+    ours = None if name in ZOO else Subject(op.spec.ours(), op.spec)
+    right = {i: zoo_run((), op, i) if ours is None else run(ours, op, i) for i in cases}
     return {i: observe(op, i) for i in cases}, right
 
 
