@@ -120,11 +120,12 @@ def rows_of_grid() -> dict[str, Row]:
         theirs = dict(zip(PRINTED, PUBLISHED["beauty", "sasrec"][form], strict=True))
         row = row_of("beauty", "sasrec", form, more=(", n 20, d 128", OF_PAPER))
         added[f"beauty-sasrec-{form}-n20"] = replace(row, published=theirs)
-    patient = {}
+    patient: dict[int, dict[str, Row]] = {patience: {} for patience in PATIENT}
     for patience, forms in PATIENT.items():
         for form in forms:
             row = row_of("beauty", "stosa", form, more=(f", patience {patience}", {"patience": patience}))
-            patient[patient_key(form, patience)] = replace(row, times=2 if (form, patience) == ("none", 20) else 1)
+            row = replace(row, times=2 if (form, patience) == ("none", 20) else 1)
+            patient[patience][patient_key(form, patience)] = row
     large = {}
     for data in LARGE:
         for backbone in BACKBONES:
@@ -134,7 +135,7 @@ def rows_of_grid() -> dict[str, Row]:
                 row = replace(row, data=data, published=theirs, minutes=3 * row.minutes)
                 large[f"{data}-{backbone}-{form}"] = row
     rows |= {key: replace(row, late=1) for key, row in deep.items()}
-    for late, more in enumerate((added, patient, large), start=2):
+    for late, more in enumerate((added, patient[20], large, patient[50]), start=2):
         rows |= {key: replace(row, late=late) for key, row in more.items()}
     return rows
 
