@@ -23,10 +23,11 @@ class Entry(NamedTuple):
         return zip(self.ours, np.split(self.turn(x), len(self.ours), axis=-1), strict=True)
 
 
-def norm(theirs: str, ours: str, width: int) -> Iterator[Entry]:
-    """The two vectors of a LayerNorm."""
+def norm(theirs: str, ours: str, width: int, bias: bool = True) -> Iterator[Entry]:
+    """The two vectors of a LayerNorm; without `bias`, that of an RMSNorm."""
     yield Entry(f"{theirs}.weight", (width,), (f"{ours}.gamma",))
-    yield Entry(f"{theirs}.bias", (width,), (f"{ours}.beta",))
+    if bias:
+        yield Entry(f"{theirs}.bias", (width,), (f"{ours}.beta",))
 
 
 class TextLayout:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...files import FileError
 from .config import Config
-from .layout import Entry, TextLayout
+from .layout import Entry, TextLayout, norm
 
 SCALED = ("default", "linear", "dynamic", "yarn", "llama3")
 
@@ -54,7 +54,7 @@ class Llama(TextLayout):
         yield Entry(f"{at}embed_tokens.weight", (network.n_tokens, D), ("tokens",))
         for i in range(network.layers):
             theirs, ours = f"{at}layers.{i}", f"blocks.{i}"
-            yield _norm(f"{theirs}.input_layernorm", f"{ours}.norm_1", D)
+            yield from norm(f"{theirs}.input_layernorm", f"{ours}.norm_1", D, bias=False)
             for name, our, heads, turn in (
                 ("q_proj", "query", h, partial(neighbours, heads=h)),
                 ("k_proj", "key", g, partial(neighbours, heads=g)),
@@ -63,10 +63,10 @@ class Llama(TextLayout):
             ):
                 names = f"{theirs}.self_attn.{name}", f"{ours}.attention.{our}"
                 yield from _map(*names, D, heads * D // h, turn, network.bias)
-            yield _norm(f"{theirs}.post_attention_layernorm", f"{ours}.norm_2", D)
+            yield from norm(f"{theirs}.post_attention_layernorm", f"{ours}.norm_2", D, bias=False)
             for name, our, n_in, n_out in (("gate", "gate", D, F), ("up", "inner", D, F), ("down", "outer", F, D)):
                 yield from _map(f"{theirs}.mlp.{name}_proj", f"{ours}.feed_forward.{our}", n_in, n_out)
-        yield _norm(f"{at}norm", "norm", D)
+        yield from norm(f"{at}norm", "norm", D, bias=False)
         yield from self.output(network)
 
 
@@ -117,10 +117,6 @@ def _kind(table: Config) -> str:
     if kind is None and factor is not None:
         raise FileError(f"{table.path} scales angles by {factor} without a rope_type, one of {', '.join(SCALED)}")
     return Config(table.path, {"rope_type": kind}).one_of("rope_type", SCALED, "default")
-
-
-def _norm(theirs: str, ours: str, width: int) -> Entry:
-    return Entry(f"{theirs}.weight", (width,), (f"{ours}.gamma",))
 
 
 def _map(

@@ -93,7 +93,8 @@ class CaserNetwork(CaserOptions, UserTable):
             y, cache = _strongest(weights, x, self.window - height + 1)
             filtered.append(y)
             caches.append(cache)
-        filtered.append(self._vertical(p["vertical"], x).reshape(B, n, d * self.nv))
+        vertical = conv1d(x.swapaxes(1, 2)[..., None], p["vertical"], padding="valid")     # (B, d, L, nv)
+        filtered.append(vertical.swapaxes(1, 2).reshape(B, n, d * self.nv))
         y, keep = dropped(xp.concatenate(filtered, axis=-1), self.dropout, rng)
         u, fc = dense(p["fc"], y)
         h = xp.concatenate([relu(u), self.user_rows(p, batch, n), xp.ones((B, n, 1), dtype=x.dtype)], axis=-1)
@@ -107,10 +108,6 @@ class CaserNetwork(CaserOptions, UserTable):
         """The gradients of all targets of a state are added."""
         B, n, width = dh.shape
         return get_xp(dh).sum(dh.reshape(B, self.targets, n // self.targets, width), axis=1)
-
-    def _vertical(self, W: Array, x: Array) -> Array:
-        """Σ_j x_{t + j} W_j, each feature alone: (B, window - 1 + L, d) -> (B, L, d, nv)."""
-        return conv1d(x.swapaxes(1, 2)[..., None], W, padding="valid").swapaxes(1, 2)
 
     def backward(self, p: Any, dh: Array, cache: CaserCache) -> tuple[Array, dict[str, Any]]:
         """The mirror of `forward`: -> dx (B, L, d) and grads, which lack "items" and "outputs"."""

@@ -11,8 +11,7 @@ from ...data.distinct import ranges
 def co_occurrence(train: Interactions) -> Iterator[np.ndarray]:
     """The rows of XᵀX for items 0, 1, 2, ...: in row i (n_items + 1,), entry j is how many users have items i and j."""
     size = train.n_items + 1
-    owner = np.repeat(np.arange(train.n_users), train.lengths)
-    pairs = distinct(owner * np.int64(size) + train.flat)     # each user's set of items
+    pairs = distinct(train.owner * np.int64(size) + train.flat)     # each user's set of items
     user, item = pairs // size, pairs % size
     starts = np.searchsorted(user, np.arange(train.n_users + 1))
     order = np.argsort(item, kind="stable")
