@@ -38,24 +38,11 @@ def best_of(
     scores: np.ndarray, histories: list[np.ndarray], k: int, vocabulary: Vocabulary, exclude: Iterable[Any],
     only: Iterable[Any] | None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """The k best candidates of each row, without the items of its history, if any. Writes into `scores`.
+    """The k best candidates of each row, best first, without the items of its history, if any. Writes into `scores`.
 
-    Shapes: scores (B, n_items + 1) -> ids (B, k), scores (B, k). Raises ValueError where fewer than k items are left.
+    Shapes: scores (B, n_items + 1) -> ids (B, k), scores (B, k). Raises ValueError where a score is NaN, and where
+    fewer than k items are left.
     """
-    leave_out(scores, vocabulary, exclude, only)
-    for row, history in zip(scores, histories, strict=False):
-        row[history] = -np.inf
-    return best(scores, k, vocabulary)
-
-
-def refuse_damaged(scores: np.ndarray) -> None:
-    """Raise ValueError where a score or weight is NaN."""
-    if np.isnan(scores.max(initial=-np.inf)):                        # a maximum is NaN where any score is
-        raise ValueError("the model's scores are NaN: its parameters are damaged")
-
-
-def leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any], only: Iterable[Any] | None) -> None:
-    """Set the scores (B, n_items + 1) of padding and of excluded items to -inf. ValueError where a score is NaN."""
     refuse_damaged(scores)
     scores[:, 0] = -np.inf
     scores[:, vocabulary.numbers(refuse_text(exclude, "exclude"))] = -np.inf
@@ -63,13 +50,17 @@ def leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any]
         others = np.ones(len(vocabulary) + 1, dtype=bool)
         others[vocabulary.numbers(refuse_text(only, "only"))] = False
         scores[:, others] = -np.inf
-
-
-def best(scores: np.ndarray, k: int, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
-    """(B, n_items + 1) -> ids (B, k), scores (B, k), best first; -inf marks items that are no candidates."""
+    for row, history in zip(scores, histories, strict=False):
+        row[history] = -np.inf
     best = top(scores, k)
     values = scores[np.arange(len(scores))[:, None], best].astype(np.float64)
     if values.min() == -np.inf:
         fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
         raise ValueError(f"k is {k}, but only {fewest} {'item is' if fewest == 1 else 'items are'} left")
     return vocabulary.decode(best), values
+
+
+def refuse_damaged(scores: np.ndarray) -> None:
+    """Raise ValueError where a score or weight is NaN."""
+    if np.isnan(scores.max(initial=-np.inf)):                        # a maximum is NaN where any score is
+        raise ValueError("the model's scores are NaN: its parameters are damaged")

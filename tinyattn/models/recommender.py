@@ -10,7 +10,7 @@ from ..evaluation import LazyScores, WholeRows, full_ranking
 from ..files import Arrays
 from ..options import one_of
 from ..terminal import shortened
-from .choosing import best, best_of, in_order, leave_out, refuse_k
+from .choosing import best_of, in_order, refuse_k
 from .estimator import Estimator
 from .parameters import checked
 from .session import Growing, Session
@@ -185,8 +185,7 @@ class Recommender(Estimator):
         (number,) = vocabulary.numbers([item])
         refuse_k(k, len(vocabulary) - 1, "other items")
         scores = np.array(self.item_scores(int(number)))[None]
-        leave_out(scores, vocabulary, [item], only)
-        ids, values = best(scores, k, vocabulary)
+        ids, values = best_of(scores, [], k, vocabulary, [item], only)
         return ids[0], values[0]
 
     def item_scores(self, item: int) -> np.ndarray:
