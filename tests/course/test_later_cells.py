@@ -59,5 +59,5 @@ def test_every_accepted_answer_carries_on(chapter, style, monkeypatch, tmp_path)
     text = f"accepted().update({{name: ANSWERS[name] for name in {sorted(earlier)}}}); {text}"
     verdicts = chapter.run(text)
     checks = Counter(verdict.exercise.name for verdict in verdicts)
-    assert checks == {exercise.name: 1 + (exercise.name in here) for exercise in chapter.exercises}
+    assert [e.name for e in chapter.exercises if checks[e.name] < 1 + (e.name in here)] == []
     assert [str(verdict) for verdict in verdicts if not verdict] == []
