@@ -1,4 +1,4 @@
-"""The bugs that only a GPU would show: each is still there to be planted, and nearly all are noticed."""
+"""The bugs that only a GPU would show: each is still there to be planted, and one for each test is noticed."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -40,8 +40,8 @@ def is_noticed(bug, first):
         return any(noticed(looker, tree) for looker in ("surface", "double"))
 
 
-@pytest.mark.slow(seconds=40)
-def test_nearly_all_are_noticed_and_nothing_is_where_nothing_was_planted(tmp_path):
+@pytest.mark.slow(seconds=30)
+def test_each_is_noticed_and_nothing_is_where_nothing_was_planted(tmp_path):
     """By the check of what is called (surface) or by the double; here one bug for each test that noticed any.
 
     `python benchmarks/gpu_bugs.py` asks about every bug.
@@ -55,4 +55,4 @@ def test_nearly_all_are_noticed_and_nothing_is_where_nothing_was_planted(tmp_pat
     with ThreadPoolExecutor(2) as pool:
         seen = pool.map(is_noticed, first, first.values())
     missed = [bug.name for bug, noticed_there in zip(first, seen, strict=True) if not noticed_there]
-    assert len(missed) <= 1, f"nobody noticed {', '.join(missed)}"
+    assert not missed, f"nobody noticed {', '.join(missed)}"
