@@ -51,8 +51,8 @@ def test_the_library_has_every_property(spec):
 @pytest.mark.slow
 @pytest.mark.parametrize(("spec", "prop"), EVERY)
 def test_the_library_has_the_property_at_length(spec, prop):
-    """On other cases: as many as `tinyattn check` tries, drawn and shrunk by hypothesis as it does."""
-    found = trial_of(Subject(spec.ours(), spec), spec, prop, examples=50).finding()
+    """On other cases, drawn and shrunk by hypothesis as `tinyattn check` does: half as many."""
+    found = trial_of(Subject(spec.ours(), spec), spec, prop, examples=25).finding()
     assert found.outcome in ("holds", "skipped"), found
     if found.outcome == "skipped":
         assert spec.name == "causal_model", found

@@ -25,17 +25,17 @@ MORE = {  # the simulator has a Python thread for each entry
     "beit": {"words": 4},
 }
 AT_ONCE = ("fpmc", "stosa", "vit")  # whose arrays have gaps between rows; the others are slow tests
-FORMS = (  # SASRec's parts that reach kernels, or pass others what kernels made
-    *({"block_form": form} for form in ("post", "sasrec", "ligr", "plain")),
+FORMS = (  # SASRec's parts that reach kernels, or pass others what kernels made: each once, several at a time
+    {"block_form": "post", "loss": "bpr", "position": "rope", "feed_forward": "gelu"},
+    {"block_form": "sasrec", "loss": "ce", "position": "alibi", "refine": "simp"},
+    {"block_form": "ligr", "loss": "gbce", "n_negatives": 3, "position": "t5", "refine": "add"},
+    {"block_form": "plain", "loss": "sampled-softmax", "n_negatives": 3, "position": "shaw", "refine": "value"},
+    {"loss": "bpr-max", "n_negatives": 3, "position": "xl", "feed_forward": "elu"},
     {"block_form": "hstu", "mechanism": "pointwise"},
-    *({"loss": loss} for loss in ("bpr", "ce")),
-    *({"loss": loss, "n_negatives": 3} for loss in ("gbce", "sampled-softmax", "bpr-max")),
+    {"mechanism": "linear", "feed_forward": "swiglu", "optimizer": "muon"},
+    {"mechanism": "performer", "norm": "rms"},
+    {"refine": "stoc", "tied": False, "user_embedding": True, "weight_decay": 0.1},
     *({"mixer": mixer} for mixer in ("rnn", "lstm", "lstmn", "gru", "rwkv", "delta", "latent")),
-    *({"position": position} for position in ("rope", "alibi", "t5", "shaw", "xl")),
-    *({"mechanism": mechanism} for mechanism in ("linear", "performer")),
-    *({"refine": refine} for refine in ("simp", "add", "value", "stoc")),
-    *({"feed_forward": name} for name in ("gelu", "elu", "swiglu")),
-    *({"optimizer": "muon"}, {"norm": "rms"}, {"tied": False, "user_embedding": True, "weight_decay": 0.1}),
 )
 
 
