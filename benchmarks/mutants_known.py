@@ -61,6 +61,15 @@ def hash_of(paths: Iterable[Path]) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(paths))).hexdigest()[:12]
 
 
+def hash_of_code(path: Path) -> str:
+    """Of what runs: a changed docstring, comment or line break keeps the results of a file."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node, clean=False):
+            node.body[0] = ast.Pass()
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:12]
+
+
 @cache  # the hash at the beginning of the run
 def hash_of_checks() -> str:
     return hash_of([*PACKAGE.glob("check/**/*.py"), *(ROOT / "tests").rglob("*.py")])
@@ -71,7 +80,7 @@ def by_file(every: dict[str, list[Mutant]], found: dict[str, Any]) -> dict[str, 
     checks = hash_of_checks()
     return {
         name: {
-            "source": hash_of([path_of(name)]),
+            "source": hash_of_code(path_of(name)),
             "checks": checks,
             "killed by": {
                 op: by_line({m.name: found[key(m)] for m in some if key(m) in found}) for op, some in by_op(mutants)
@@ -108,7 +117,7 @@ def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons:
     """
     found, checks = {}, hash_of_checks()
     for name, row in result.get("files", {}).items():
-        if name in every and row["source"] == hash_of([path_of(name)]):
+        if name in every and row["source"] == hash_of_code(path_of(name)):
             for of_op in row["killed by"].values():
                 for mutant, by in by_name(of_op).items():
                     mutant = f"{name}: {mutant}"

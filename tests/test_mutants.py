@@ -17,6 +17,7 @@ from benchmarks.mutants_known import (
     by_line,
     by_name,
     counts_of,
+    hash_of_code,
     key,
     keys_in,
     path_of,
@@ -189,6 +190,17 @@ def test_a_sample_is_drawn_by_the_seed_and_by_what_a_mutant_is_called():
     assert all(len(set(some)) == 5 for some in names)
     assert names[0] != names[1] != names[2]
     assert rooms.drawn(every, 100, 0) == every
+
+
+def test_words_and_line_breaks_keep_a_files_results_and_code_does_not(tmp_path):
+    def hashed(text):
+        (tmp_path / "toy.py").write_text(text)
+        return hash_of_code(tmp_path / "toy.py")
+
+    plain = hashed('"""A toy."""\ndef f(x):\n    """Of x."""\n    return x + 1\n')
+    assert hashed('"""Another."""\n\ndef f(\n    x):\n    """More."""\n    # why\n    return x + 1\n') == plain
+    assert hashed('"""A toy."""\ndef f(x):\n    """Of x."""\n    return x + 2\n') != plain
+    assert hashed('"""A toy."""\ndef f(x):\n    """Of x."""\n    return "Of x."\n') != plain
 
 
 def test_every_room_has_files_and_tests_and_names_that_no_op_has():
