@@ -332,6 +332,8 @@ def test_json(tmp_path):
     write_json(tmp_path / "a.json", {"x": [1, 2.5]})
     assert read_json(tmp_path / "a.json") == {"x": [1, 2.5]}
     assert (tmp_path / "a.json").read_text() == '{\n "x": [1, 2.5]\n}\n'
+    (tmp_path / "a.json").write_text('{"x": 1}', encoding="utf-8-sig")     # as some editors of Windows save it
+    assert read_json(tmp_path / "a.json") == {"x": 1}
     for text in ("{", "[" * 100_000, '{"a": {"b": 1, "c": 2, "b": 3}}', "1" * 5000):
         (tmp_path / "b.json").write_text(text)
         with pytest.raises(FileError, match="not readable JSON") as refused:

@@ -178,7 +178,7 @@ def read_json(path: Path) -> Any:
 def json_of(content: bytes, path: Path) -> Any:
     """The value of JSON from the file `path`. Raises FileError if it is not JSON, or if an object repeats a name."""
     try:
-        return json.loads(content.decode(), object_pairs_hook=_each_once)
+        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:                # such as integers of more than 4,300 digits
         raise FileError(f"{path} is not readable JSON: {error}") from None
 

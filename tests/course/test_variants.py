@@ -14,6 +14,7 @@ from tinyattn.course import check
 from tinyattn.course.chapters import Chapter, chapters, solution_of
 from tinyattn.course.exercises import BY_CHAPTER, varied
 from tinyattn.course.graders import Number
+from tinyattn.course.grading.folders import submissions
 from tinyattn.course.grading.marks import grade
 from tinyattn.course.instructor import notes
 from tinyattn.course.prose import Prose
@@ -161,6 +162,19 @@ def test_a_class_list_that_is_none_is_refused_with_its_row(text, says, tmp_path)
         class_list(tmp_path / "class.csv")
 
 
+def test_a_name_is_the_same_in_macos_and_elsewhere_and_another_encoding_is_named(tmp_path):
+    composed, apart = "J\u00fcrgen", "Ju\u0308rgen"
+    (tmp_path / "class.csv").write_text(f"{apart},5\n", encoding="utf-8")
+    assert class_list(tmp_path / "class.csv") == {composed: 5}
+    for name in (f"{apart}.py", f"x{apart}/a.py", f"y{apart}.zip"):
+        (tmp_path / "all" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "all" / name).touch()
+    assert {one.person for one in submissions([tmp_path / "all"])} == {composed, f"x{composed}", f"y{composed}.zip"}
+    (tmp_path / "class.csv").write_text("J\u00fcrgen,5\n", encoding="latin-1")
+    with pytest.raises(ValueError, match=r"class\.csv is not text in UTF-8, which spreadsheets call CSV UTF-8"):
+        class_list(tmp_path / "class.csv")
+
+
 def test_a_notebook_for_each_person_of_a_class(tmp_path, capsys):
     (tmp_path / "class.csv").write_text("name,seed\nAmy Ng,7\nbob,123456789012\n")
     assert main(["course", "build", "0", "--to", str(tmp_path / "all"), "--class", str(tmp_path / "class.csv")]) == 0
@@ -209,7 +223,7 @@ def test_a_learners_build_holds_no_solution(tmp_path):
 
 
 @pytest.mark.skipif(bool(fence.available()), reason="this system cannot close off a process")
-def test_a_submission_is_graded_by_its_own_seed_and_the_class_list_flags_another(tmp_path):
+def test_a_submission_is_graded_by_its_own_seed_and_the_class_list_flags_another(tmp_path, capsys):
     right = {seed: solution for seed in range(9) for e, solution in numbers(0, seed) if e.name == "chance_hit_rate"}
     one, other = next((a, b) for a in right for b in right if right[a] != right[b])
     (tmp_path / "class").mkdir()
@@ -237,6 +251,14 @@ def test_a_submission_is_graded_by_its_own_seed_and_the_class_list_flags_another
     assert f"seed {one}, and the class list has {other}" in says["bob"]
     assert "not in the class list" in says["fay"]
     assert f"no seed, and the class list has {one}" in says["gil"]
+    (tmp_path / "class.csv").write_text("".join(f"{name},{seed}\n" for name, seed in people.items()))
+    options = ["--csv", str(tmp_path / "marks.csv"), "--chapter", "0", "--class", str(tmp_path / "class.csv")]
+    for name in ("amy", "dan", "eve"):
+        (tmp_path / "class" / f"{name}.{'ipynb' if name == 'amy' else 'py'}").unlink()
+    assert main(["course", "grade", str(tmp_path / "class"), *options]) == 0
+    said = capsys.readouterr().out
+    assert "in the class list, without a submission: amy, dan, eve, hal\n" in said
+    assert "marks.csv: 4 people, 4 with problems; " in said
 
 
 def test_the_table_for_lecturers_names_what_varies():

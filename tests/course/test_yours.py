@@ -58,6 +58,8 @@ def run(code, folder, name="a cell"):
 def test_an_accepted_answer_is_used_in_a_later_notebook(tmp_path):
     prepare(tmp_path)
     assert "✓" in run(FIRST, tmp_path)
+    kept = tmp_path / "answers" / "my_softmax_backward.py"
+    kept.write_text(kept.read_text(), encoding="utf-8-sig")  # saved in an editor that writes a byte order mark
     kept = (tmp_path / "answers" / "my_softmax_backward.py").read_text()
     assert "import numpy as np" in kept
     assert "from math import prod as product" in kept

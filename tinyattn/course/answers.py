@@ -102,7 +102,7 @@ def read_answer(name: str, text: str) -> Callable[..., Any]:
     space: dict[str, Any] = {"__name__": _MODULE}
     with contextlib.redirect_stdout(io.StringIO()):
         try:
-            exec(compile(text, f"{FOLDER}/{name}.py", "exec", dont_inherit=True), space)
+            exec(compile(text.removeprefix("\ufeff"), f"{FOLDER}/{name}.py", "exec", dont_inherit=True), space)
         except SystemExit as error:
             raise ValueError("it exits") from error
     if not callable(space.get(name)):

@@ -109,7 +109,10 @@ def _grade(options: argparse.Namespace) -> int:
     print(table("exercise | right | wrong | not answered | flagged", [[name, *row] for name, row in counts.items()]))
     if missing := sorted(people.keys() - {record["person"] for record in records}):
         print(f"in the class list, without a submission: {', '.join(missing)}")
-    print(f"{to}: {len(records)} people; {answers_of(to)}: every answer with its verdict")
+    people_of = f"{len(records)} {'person' if len(records) == 1 else 'people'}"
+    troubled = sum(bool(record["problems"]) for record in records)
+    noted = f", {troubled} with problems" if troubled else ""
+    print(f"{to}: {people_of}{noted}; {answers_of(to)}: every answer with its verdict")
     return 0
 
 

@@ -15,6 +15,7 @@ import csv
 import hashlib
 import math
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,10 @@ def class_list(path: Path) -> dict[str, int]:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: {getattr(error, 'strerror', None) or 'not text'}, expected rows NAME,SEED") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text in UTF-8, which spreadsheets call CSV UTF-8") from None
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}, expected rows NAME,SEED") from None
     people: dict[str, int] = {}
     rows = [(number, [cell.strip() for cell in row]) for number, row in enumerate(csv.reader(text.splitlines()), 1)]
     for number, row in rows:
@@ -71,7 +74,7 @@ def class_list(path: Path) -> dict[str, int]:
             if len(row) != 2:
                 cells = f"{len(row)} cell{'s' * (len(row) != 1)}"
                 raise ValueError(f"{cells}, expected NAME,SEED, with a comma")
-            name, seed = row[0], as_seed(row[1])
+            name, seed = unicodedata.normalize("NFC", row[0]), as_seed(row[1])
             if name in people:
                 raise ValueError(f"{name!r} is there already")
             if not name.isprintable() or re.search(r"^\.|^$|[/\\:]", name):

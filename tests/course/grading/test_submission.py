@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tinyattn.course.chapters import chapters
+from tinyattn.course.grading.folders import submissions
 from tinyattn.course.grading.submission import answer_of, from_text, read_source, read_sources
 
 
@@ -98,5 +99,38 @@ def test_magics_are_no_python(tmp_path):
                                      b"\xff\xfe", b"[" * 100_000, b'{"cells": [], "metadata": 3}'])  # fmt: skip
 def test_what_is_not_a_notebook(tmp_path, content):
     (tmp_path / "a.ipynb").write_bytes(content)
-    with pytest.raises(ValueError, match=r"^a\.ipynb is not "):
+    with pytest.raises(ValueError, match=r"^a\.ipynb is not " if content else r"^a\.ipynb is empty, expected a notebook"):
         read_source(tmp_path / "a.ipynb", "a.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.py", b"\xef\xbb\xbfdef f(): return 1\r\n"),  # as Windows' editors write it
+        ("a.py", b"# coding: latin-1\n# gr\xf6\xdfe\ndef f(): return 1\n"),
+        ("a.py", b'{"cells": [{"cell_type": "code", "source": "def f(): return 1"}]}'),  # a notebook called .py
+        ("A.PY", b"def f(): return 1"),
+        ("A.IPYNB", b'\xef\xbb\xbf{"cells": [{"cell_type": "code", "source": "def f(): return 1"}]}'),
+    ],
+)
+def test_files_as_other_editors_and_systems_write_them_are_read(name, content, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    (one,) = submissions([tmp_path])
+    sources, problems = read_sources(tmp_path, list(one.files))
+    assert (one.person, problems) == (name[0], [])
+    assert answer_of(sources, "f")[0].text == "def f():\n    return 1"
+
+
+@pytest.mark.parametrize("content", [b"# gr\xf6\xdfe", "f = 1".encode("utf-16"), b"# coding: nothing\nf = 1"])
+def test_another_encoding_that_is_not_declared_is_named(content, tmp_path):
+    (tmp_path / "a.py").write_bytes(content)
+    assert read_sources(tmp_path, ["a.py"]) == ([], ["a.py is not text in UTF-8"])
+
+
+def test_what_is_packed_is_to_be_unpacked(tmp_path):
+    (tmp_path / "amy.ZIP").touch()
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob" / "my work.zip").touch()
+    amy, bob = submissions([tmp_path])
+    assert amy.problems == ("amy.ZIP is neither a notebook nor Python: unpack amy.ZIP",)
+    assert bob.problems == ("it holds no notebook and no Python: unpack my work.zip",)

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,13 @@ from ..exercises import BY_CHAPTER
 
 MOST_FILES, MOST_BYTES = 500, 50_000_000  # limits for one submission
 SKIPPED = {"__pycache__", "__MACOSX", "node_modules", "venv"}
-_CHAPTER = re.compile(r"\d\d_\w+\.(ipynb|py)")
+PACKED = (".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".xz")
+_CHAPTER = re.compile(r"\d\d_\w+\.(ipynb|py)", re.I)
+
+
+def is_source(name: str) -> bool:
+    """Is this the name of a notebook or of a Python file?"""
+    return name.lower().endswith((".ipynb", ".py"))
 
 
 @dataclass(frozen=True)
@@ -45,11 +52,11 @@ class Submission:
         """The chapters that the submission seems to answer, found by a search in its files' text."""
         text = ""
         for name in self.files:
-            if name.endswith((".ipynb", ".py")):
+            if is_source(name):
                 with contextlib.suppress(OSError):
                     text += (self.root / name).read_text(encoding="utf-8", errors="replace") + "\n"
         names = set(re.findall(r"check\(\s*\\?[\"'](\w+)", text)) | set(re.findall(r"^def (\w+)|^(\w+) =", text, re.M))
-        names |= {Path(name).stem for name in self.files if name.endswith(".py")}
+        names |= {Path(name).stem for name in self.files if name.lower().endswith(".py")}
         return {number for number, known in BY_CHAPTER.items() if any(e.name in names for e in known)}
 
 
@@ -75,13 +82,15 @@ def submissions(folders: list[Path]) -> list[Submission]:
 
 
 def _submission(path: Path) -> Submission:
-    shown = path.name.encode("utf-8", "backslashreplace").decode()
+    text = path.name.encode("utf-8", "backslashreplace").decode()
+    shown = unicodedata.normalize("NFC", text)               # macOS writes ü as two characters, class lists as one
     if path.is_symlink():
         return Submission(shown, path.parent, (), (f"{shown} is a link",))
     if not path.is_dir():
-        if path.suffix in (".ipynb", ".py") and path.is_file() and shown == path.name:
-            return Submission(path.stem, path.parent, (path.name,))
-        return Submission(shown, path.parent, (), (f"{shown} is neither a notebook nor Python",))
+        if is_source(path.name) and path.is_file() and text == path.name:
+            return Submission(unicodedata.normalize("NFC", path.stem), path.parent, (path.name,))
+        why = f"{shown} is neither a notebook nor Python{_unpack([shown])}"
+        return Submission(shown, path.parent, (), (why,))
     names, faults, total = list[str](), list[str](), 0
     for name, size in _walk(path):
         if size is None:
@@ -91,9 +100,14 @@ def _submission(path: Path) -> Submission:
         else:
             names.append(name)
             total += size
-    if not any(name.endswith((".ipynb", ".py")) for name in names):
-        faults.append("it holds no notebook and no Python")
+    if not any(map(is_source, names)):
+        faults.append(f"it holds no notebook and no Python{_unpack(names)}")
     return Submission(shown, path, tuple(names), tuple(faults[:5]))
+
+
+def _unpack(names: list[str]) -> str:
+    """What to do about the first packed file of these, or ""."""
+    return next((f": unpack {name}" for name in names if name.lower().endswith(PACKED)), "")
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, int | None]]:
@@ -107,6 +121,6 @@ def _walk(folder: Path) -> Iterator[tuple[str, int | None]]:
         linked = [name for name in below if (Path(here) / name).is_symlink()]
         shown = (Path(here, name) for name in (*files, *linked) if name[0] != ".")
         names += [path for path in shown if str(path).encode(errors="ignore").decode() == str(path)]      # in UTF-8
-    for path in sorted(names, key=lambda path: (path.suffix not in (".ipynb", ".py"), path)):
+    for path in sorted(names, key=lambda path: (not is_source(path.name), path)):
         about = path.lstat()
         yield str(path.relative_to(folder)), about.st_size if stat.S_ISREG(about.st_mode) else None

@@ -13,6 +13,7 @@ import functools
 import inspect
 import json
 import re
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 from ..chapters import chapters
 from ..status import text_of
 from ..variants import as_seed
+from .folders import is_source
 
 MOST_BYTES = 20_000_000  # limit for a file
 _LINES = ("time", "timeit", "capture", "prun")  # cell magics above ordinary code
@@ -175,15 +177,19 @@ def _is_future(statement: ast.stmt) -> bool:
 
 
 def read_source(path: Path, name: str) -> Source:
-    """Read a notebook or a Python file. Raises ValueError, with the reason, if it is neither."""
+    """Read a notebook or a Python file, also a notebook that is called .py. Raises ValueError, with the reason, if it
+    is neither. A byte order mark and `# coding: latin-1` are taken as Python takes them."""
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"{name} has {path.stat().st_size:,} bytes, expected at most {MOST_BYTES:,}")
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(f"{name} is not text") from None
-    if path.suffix == ".py":
+        with tokenize.open(path) as file:
+            text = file.read()
+    except (UnicodeDecodeError, SyntaxError):
+        raise ValueError(f"{name} is not text in UTF-8") from None
+    if path.suffix.lower() == ".py" and not text.lstrip().startswith("{"):
         return from_text(name, [text])
+    if not text.strip():
+        raise ValueError(f"{name} is empty, expected a notebook")
     try:
         made = json.loads(text)
         metadata = made.get("metadata", {})
@@ -237,8 +243,8 @@ def read_sources(folder: Path, files: list[str]) -> tuple[list[Source], list[str
     """-> the sources of a submission, notebooks first; and a sentence for each file that cannot be read."""
     sources, problems = [], []
     numbers = {chapter.path.stem[2:]: f"{chapter.number:02}" for chapter in chapters()}
-    for name in sorted(files, key=lambda name: (not name.endswith(".ipynb"), name)):
-        if name.endswith((".ipynb", ".py")):
+    for name in sorted(files, key=lambda name: (not name.lower().endswith(".ipynb"), name)):
+        if is_source(name):
             try:
                 sources.append(read_source(folder / name, name))
             except (ValueError, OSError) as error:
