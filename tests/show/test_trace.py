@@ -6,6 +6,7 @@ import linecache
 import sys
 import threading
 from html.parser import HTMLParser
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -286,6 +287,23 @@ def test_a_function_of_ones_own_line_by_line():
     assert [e.value.tolist() for e in t.all("total")] == [[0, 0, 0], [0, 2, 4], [6, 10, 14], [7, 10, 14]]
     assert t["returned.0.kept.0"].tolist() == [3, 5, 7]
     same_bits(t.result, own(x, scale=0.5))
+
+
+def test_a_cache_that_would_have_weights_is_listed_without_them():
+    """As that of a new mechanism, whose cache has none: `weights` of the cache around it then raises."""
+
+    class Cache(NamedTuple):
+        x: np.ndarray
+
+        @property
+        def weights(self):
+            return self.x.weights
+
+    def layer(x):
+        y = 2 * x
+        return y, Cache(x)
+
+    assert [e.name for e in trace(layer, X).entries] == ["x", "y"]
 
 
 def test_lambdas_methods_closures_and_what_is_caught():

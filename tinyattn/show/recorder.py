@@ -232,8 +232,8 @@ class Recorder:
                 if not self._known(leaf) and not (name == nameless and self._in_passing(call)):
                     self._keep(call, field_name, leaf, "returned", statement.first, statement.text)
                 self._also(call, call.outputs, field_name, leaf)
-            implies = hasattr(part, "_fields") and isinstance(getattr(type(part), "weights", None), property)
-            if implies and is_array(weights := part.weights):  # the cache of an attention
+            weights = getattr(part, "weights", None) if _implies_weights(part) else None
+            if is_array(weights):
                 self._implied(call, "weights", weights, statement.first, f"{name}.weights")
         call.result_names = tuple(names)
 
@@ -318,6 +318,11 @@ def _plain(function: Any) -> Any:
         if hasattr(plain, "__code__"):
             return plain
     raise TypeError(f"trace: {function!r} is not written in Python: there are no lines to watch")
+
+
+def _implies_weights(value: Any) -> bool:
+    """Whether the value is the cache of an attention: a named tuple with a property `weights`."""
+    return hasattr(value, "_fields") and isinstance(getattr(type(value), "weights", None), property)
 
 
 def _readable_name(frame: FrameType) -> str:
