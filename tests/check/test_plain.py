@@ -109,3 +109,12 @@ def test_a_change_of_vectors_is_named_where_it_explains_everything(change, says)
     found = diagnose(Subject(lambda q, k, v: change(q, k, v), SPECS["fused_attention"]), SPECS["fused_attention"])
     assert says in str(found)
     assert bool(says) == bool(found)
+
+
+def test_changes_of_adamw_name_the_line_in_which_the_decay_stands_in_a_wrong_place():
+    formula, numbers = Formula(plain.adamw, within=plain.__name__), np.array([0.3, -0.2])
+    says = {m.says for m in mutants_of(formula, lambda: formula.function()(numbers, numbers, numbers, numbers**2, 3))}
+    wrong = "vector = vector - lr * weight_decay * m_hat / (np.sqrt(v_hat) + eps)"
+    right = "vector = vector - lr * m_hat / (np.sqrt(v_hat) + eps)"
+    assert f"in the step, `weight_decay` is a factor too much, as with `{wrong}` in place of `{right}`" in says
+    assert not any("adam(" in each for each in says)  # a reader's code has no such call

@@ -350,4 +350,9 @@ def adamw(
     eps: float = 1e-8, weight_decay: Any = 0.01,
 ) -> tuple[Any, ...]:  # fmt: skip
     vector = vector * (1 - lr * weight_decay)  # the decay: Zero gradient: does an entry shrink by lr λ p?
-    return adam(vector, gradient, m, v, step, lr, beta1, beta2, eps)
+    m = beta1 * m + (1 - beta1) * gradient  # the first moment: The mean of a constant is the constant: what are the weights?
+    v = beta2 * v + (1 - beta2) * gradient**2  # the second moment: Whose square is averaged?
+    m_hat = m / (1 - beta1**step)  # the corrected first moment: Which β belongs to m?
+    v_hat = v / (1 - beta2**step)  # the corrected second moment: Which β belongs to v?
+    vector = vector - lr * m_hat / (np.sqrt(v_hat) + eps)  # the step: Feed a constant gradient: how large is the step at t = 1?
+    return vector, m, v
