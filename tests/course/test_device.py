@@ -1,5 +1,6 @@
 """The double of chapter 21 counts as the strict one does, and refuses what mixes two memories."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -74,6 +75,15 @@ def test_an_array_of_the_device_is_like_one():
     x[0] = 7.0
     assert x.get()[0].tolist() == [7.0] * 4
     assert not hasattr(x, "nothing")
+
+
+def test_only_r_and_c_join_between_brackets_and_a_copy_of_the_device_is_one():
+    x = there(2, 3)
+    assert device.r_[x, x].shape == (4, 3)
+    assert device.c_[x, x].shape == (2, 6)
+    with pytest.raises(TypeError, match="not subscriptable"):
+        device.sum[x]
+    assert copy.copy(device).sum(x).get() == x.get().sum()
 
 
 def test_atomic_additions_come_in_another_order_each_time():

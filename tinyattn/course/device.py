@@ -104,10 +104,6 @@ class _Function:
         results = self.f(*map(_host, args), **{key: _host(x) for key, x in kwargs.items()})
         return tuple(map(_there, results)) if isinstance(results, tuple) else _there(results)
 
-    def __getitem__(self, key: Any) -> Any:
-        """Arrays joined between the brackets of r_ or c_."""
-        return self(key)
-
     def at(self, x: There, ids: There, values: Any) -> None:
         """Atomic additions, in a random order, as on a GPU."""
         device.counts.update(launches=1, atomic=1)
@@ -121,6 +117,16 @@ class _Function:
         return _Function(name, getattr(self.f, name))
 
 
+class _Joined:
+    """r_ or c_, which join arrays between brackets."""
+
+    def __init__(self, host: Any):
+        self._host = host
+
+    def __getitem__(self, key: Any) -> There:
+        return _Function("concatenate", self._host.__getitem__)(key)
+
+
 class _Module:
     """A module of NumPy, such as `linalg`, whose functions compute on the device."""
 
@@ -132,17 +138,16 @@ class _Module:
         if isinstance(attribute, ModuleType):
             return _Module(attribute)
         if name in ("r_", "c_"):
-            return _Function("concatenate", attribute.__getitem__)
+            return _Joined(attribute)
         return _Function(name, attribute) if callable(attribute) and not isinstance(attribute, type) else attribute
 
 
-class Device(_Module):
+class Device:
     """NumPy's functions on the device. `counts` has the numbers of launches, waits, transfers and atomic launches."""
 
     __name__ = "device"
 
     def __init__(self) -> None:
-        super().__init__(np)
         self.counts: Counter[str] = Counter()
         self.order = np.random.default_rng(0)
 
@@ -155,6 +160,9 @@ class Device(_Module):
         before = self.counts.copy()
         result = f(*args)
         return result, {name: self.counts[name] - before[name] for name in ("launches", "waits", "transfers", "atomic")}
+
+    def __getattr__(self, name: str) -> Any:
+        return _Module(np).__getattr__(name)
 
 
 def run(f: Any, *args: Any) -> dict[str, Any]:
