@@ -9,7 +9,6 @@ Every block of a decoder reads the same memory, so its gradient is the sum of th
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,48 +36,94 @@ class DecoderBlockCache(NamedTuple):
     keep_3: Array | None
 
 
-def pre(block: "DecoderBlock", p: Any, x: Array, f: Callable[[Array], Any], rng: Any) -> tuple[Array, tuple[Any, ...]]:
-    """y = x + dropout(f(LN(x))). The memory is normalised already: cross-attention normalises only its queries.
+def pre_decoder_block(
+    block: "DecoderBlock", p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
+) -> tuple[Array, DecoderBlockCache]:
+    """x + dropout(f(LN(x))) three times. The memory is normalised already: cross-attention normalises only its queries.
 
-    `f` is a sublayer, `p` the parameters of its norm. Shapes: x (B, n, D) -> y (B, n, D), the caches of norm and
-    sublayer, and the mask.
+    Shapes: x (B, n, D), memory (B, m, D) -> y (B, n, D), cache.
     """
-    h, norm = block.norm.forward(p, x)
-    a, sublayer = f(h)
-    y, keep = add_dropped(x, a, block.rate, rng)
-    return y, (norm, sublayer, keep)
+    h, norm_1 = block.norm.forward(p["norm_1"], x)
+    a, attention = block.mixer.forward(p["attention"], h, mask=mask, slots=slots)
+    x, keep_1 = add_dropped(x, a, block.rate, rng)
+
+    h, norm_2 = block.norm.forward(p["norm_2"], x)
+    c, cross = block.cross.forward(p["cross"], h, memory, mask=memory_mask)
+    x, keep_2 = add_dropped(x, c, block.rate, rng)
+
+    h, norm_3 = block.norm.forward(p["norm_3"], x)
+    f, ffn = block.feed_forward.forward(p["feed_forward"], h)
+    y, keep_3 = add_dropped(x, f, block.rate, rng)
+    return y, DecoderBlockCache(norm_1, attention, keep_1, norm_2, cross, keep_2, norm_3, ffn, keep_3)
 
 
-def pre_backward(
-    block: "DecoderBlock", p: Any, dy: Array, f_backward: Callable[..., Any], cache: tuple[Any, ...]
-) -> tuple[Array, dict[str, Any], list[Any]]:
-    """The mirror of `pre`: at the residual the gradient goes both ways. -> dx, grads of the norm, the sublayer's."""
-    norm, sublayer, keep = cache
-    dh, *grads = f_backward(dropped_backward(dy, keep, block.rate), sublayer)
-    dx, of_norm = block.norm.backward(p, dh, norm)
-    return dx + dy, of_norm, grads                           # y = x + ...
+def pre_decoder_block_backward(
+    block: "DecoderBlock", p: Any, dy: Array, cache: DecoderBlockCache
+) -> tuple[Array, Array, dict[str, Any]]:
+    """The mirror of `pre_decoder_block`: at each residual the gradient goes both ways. -> dx, dmemory, grads."""
+    df = dropped_backward(dy, cache.keep_3, block.rate)
+    dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
+    dx, norm_3 = block.norm.backward(p["norm_3"], dh, cache.norm_3)
+    dx = dx + dy                                             # y = x + ...
+
+    dc = dropped_backward(dx, cache.keep_2, block.rate)
+    dh, dmemory, cross = block.cross.backward(p["cross"], dc, cache.cross)
+    du, norm_2 = block.norm.backward(p["norm_2"], dh, cache.norm_2)
+    dx = dx + du                                             # x = x + ...
+
+    da = dropped_backward(dx, cache.keep_1, block.rate)
+    dh, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
+    du, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
+    dx = dx + du                                             # x = x + ...
+    return dx, dmemory, _parts(norm_1, attention, norm_2, cross, norm_3, ffn)
 
 
-def post(block: "DecoderBlock", p: Any, x: Array, f: Callable[[Array], Any], rng: Any) -> tuple[Array, tuple[Any, ...]]:
-    """y = LN(x + dropout(f(x))). Arguments and results are those of `pre`."""
-    a, sublayer = f(x)
-    u, keep = add_dropped(x, a, block.rate, rng)
-    y, norm = block.norm.forward(p, u)
-    return y, (norm, sublayer, keep)
+def post_decoder_block(
+    block: "DecoderBlock", p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
+) -> tuple[Array, DecoderBlockCache]:
+    """LN(x + dropout(f(x))) three times. Shapes: x (B, n, D), memory (B, m, D) -> y (B, n, D), cache."""
+    a, attention = block.mixer.forward(p["attention"], x, mask=mask, slots=slots)
+    u, keep_1 = add_dropped(x, a, block.rate, rng)
+    x, norm_1 = block.norm.forward(p["norm_1"], u)
+
+    c, cross = block.cross.forward(p["cross"], x, memory, mask=memory_mask)
+    u, keep_2 = add_dropped(x, c, block.rate, rng)
+    x, norm_2 = block.norm.forward(p["norm_2"], u)
+
+    f, ffn = block.feed_forward.forward(p["feed_forward"], x)
+    u, keep_3 = add_dropped(x, f, block.rate, rng)
+    y, norm_3 = block.norm.forward(p["norm_3"], u)
+    return y, DecoderBlockCache(norm_1, attention, keep_1, norm_2, cross, keep_2, norm_3, ffn, keep_3)
 
 
-def post_backward(
-    block: "DecoderBlock", p: Any, dy: Array, f_backward: Callable[..., Any], cache: tuple[Any, ...]
-) -> tuple[Array, dict[str, Any], list[Any]]:
-    """The mirror of `post`: every gradient passes through the norm. -> dx, grads of the norm, the sublayer's."""
-    norm, sublayer, keep = cache
-    du, of_norm = block.norm.backward(p, dy, norm)
-    dx, *grads = f_backward(dropped_backward(du, keep, block.rate), sublayer)
-    return dx + du, of_norm, grads                           # u = x + ...
+def post_decoder_block_backward(
+    block: "DecoderBlock", p: Any, dy: Array, cache: DecoderBlockCache
+) -> tuple[Array, Array, dict[str, Any]]:
+    """The mirror of `post_decoder_block`: every gradient passes through the norms. -> dx, dmemory, grads."""
+    du, norm_3 = block.norm.backward(p["norm_3"], dy, cache.norm_3)
+    df = dropped_backward(du, cache.keep_3, block.rate)
+    dx, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
+    dx = dx + du                                             # u = x + ...
+
+    du, norm_2 = block.norm.backward(p["norm_2"], dx, cache.norm_2)
+    dc = dropped_backward(du, cache.keep_2, block.rate)
+    dx, dmemory, cross = block.cross.backward(p["cross"], dc, cache.cross)
+    dx = dx + du                                             # u = x + ...
+
+    du, norm_1 = block.norm.backward(p["norm_1"], dx, cache.norm_1)
+    da = dropped_backward(du, cache.keep_1, block.rate)
+    dx, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
+    dx = dx + du                                             # u = x + ...
+    return dx, dmemory, _parts(norm_1, attention, norm_2, cross, norm_3, ffn)
+
+
+def _parts(*parts: Any) -> dict[str, Any]:
+    """Gradients by name."""
+    return dict(zip(("norm_1", "attention", "norm_2", "cross", "norm_3", "feed_forward"), parts, strict=True))
 
 
 class DecoderForm(NamedTuple):
-    """How norm and residual surround each sublayer: a new form is two functions and one line in DECODER_FORMS."""
+    """A form of the decoder's block: a new one is two functions and one line in DECODER_FORMS."""
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
@@ -86,8 +131,8 @@ class DecoderForm(NamedTuple):
 
 
 DECODER_FORMS = {
-    "pre": DecoderForm(pre, pre_backward),
-    "post": DecoderForm(post, post_backward, gives_normed=True),
+    "pre": DecoderForm(pre_decoder_block, pre_decoder_block_backward),
+    "post": DecoderForm(post_decoder_block, post_decoder_block_backward, gives_normed=True),
 }
 
 
@@ -133,20 +178,9 @@ class DecoderBlock:
 
         Shapes: x (B, n, D), memory (B, m, D), slots (B, n) or None -> y (B, n, D), cache.
         """
-        around = DECODER_FORMS[self.form].forward
-        look = partial(self.mixer.forward, p["attention"], mask=mask or Mask(), slots=slots)
-        align = partial(self.cross.forward, p["cross"], memory=memory, mask=memory_mask or Mask())
-        feed = partial(self.feed_forward.forward, p["feed_forward"])
-        x, of_mixer = around(self, p["norm_1"], x, look, rng)
-        x, of_cross = around(self, p["norm_2"], x, align, rng)
-        y, of_ffn = around(self, p["norm_3"], x, feed, rng)
-        return y, DecoderBlockCache(*of_mixer, *of_cross, *of_ffn)
+        form = DECODER_FORMS[self.form]
+        return form.forward(self, p, x, memory, mask or Mask(), memory_mask or Mask(), slots, rng)
 
     def backward(self, p: Any, dy: Array, cache: DecoderBlockCache) -> tuple[Array, Array, dict[str, Any]]:
         """-> dx (B, n, D), dmemory (B, m, D), grads shaped like p."""
-        back, (of_mixer, of_cross, of_ffn) = DECODER_FORMS[self.form].backward, (cache[:3], cache[3:6], cache[6:])
-        dx, norm_3, (ffn,) = back(self, p["norm_3"], dy, partial(self.feed_forward.backward, p["feed_forward"]), of_ffn)
-        dx, norm_2, (dmemory, cross) = back(self, p["norm_2"], dx, partial(self.cross.backward, p["cross"]), of_cross)
-        dx, norm_1, (_, attention) = back(self, p["norm_1"], dx, partial(self.mixer.backward, p["attention"]), of_mixer)
-        grads = {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "cross": cross, "norm_3": norm_3}
-        return dx, dmemory, grads | {"feed_forward": ffn}
+        return DECODER_FORMS[self.form].backward(self, p, dy, cache)
