@@ -433,7 +433,13 @@ def _layouts(case: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     layouts: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "Fortran order": lambda x: np.array(x, order="F"),
         "strided": lambda x: np.stack([x, np.zeros_like(x)], axis=-1)[..., 0],
-        "read-only": lambda x: np.broadcast_to(x.copy(), x.shape),
+        "read-only": _read_only,
     }
     for name, rearranged in layouts.items():
         yield name, case | {n: rearranged(x) for n, x in _arrays(case).items()}
+
+
+def _read_only(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.flags.writeable = False
+    return x

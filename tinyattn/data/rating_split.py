@@ -20,9 +20,17 @@ class RatingSplit:
     data: Interactions
     part: np.ndarray         # (N,) TRAIN, VALID or TEST
 
-    train = cached_property(lambda self: self._of(TRAIN))
-    valid = cached_property(lambda self: self._of(VALID))
-    test = cached_property(lambda self: self._of(TEST))
+    @cached_property
+    def train(self) -> Interactions:
+        return self._of(TRAIN)
+
+    @cached_property
+    def valid(self) -> Interactions:
+        return self._of(VALID)
+
+    @cached_property
+    def test(self) -> Interactions:
+        return self._of(TEST)
 
     @property
     def tested(self) -> str:

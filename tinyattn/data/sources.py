@@ -12,7 +12,7 @@ from .grammar import Grammar
 from .interactions import Interactions
 from .pairs import Pairs, read_pairs
 from .read import STDIN, read, read_text, titled
-from .tasks import TASKS
+from .tasks import TASKS, Task
 from .texts import Text
 from .worlds import WORLDS, World
 
@@ -163,10 +163,13 @@ class PairSource(AnySource, made_as="task", key="task", table=TASKS, flags=("--p
     """A file of pairs, or a task."""
 
     path: Path | None
-    task: Any                                # an instance of a class in TASKS
+    task: Task | None
 
     def load(self) -> Pairs:
-        return read_pairs(self.path) if self.path is not None else self.task.generate()
+        if self.task is not None:
+            return self.task.generate()
+        assert self.path is not None
+        return read_pairs(self.path)
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,8 @@ class Estimator(Checked):
                 ids = arrays.pop(f"vocabulary.{what}")
                 if ids.ndim != 1 or ids.dtype.kind not in "iuU" or not len(ids) or not np.all(ids[1:] > ids[:-1]):
                     raise ValueError(f"vocabulary.{what} is no sorted list of ids")
-                setattr(model, what, kind.made_by.get(what, partial(Vocabulary, what=what.removesuffix("s")))(ids))
+                make = kind.made_by.get(what, partial(Vocabulary, what=what.removesuffix("s")))
+                setattr(model, what, make(ids))
             model.restore_besides(arrays)
             model._restore(arrays)
             arrays.refuse_unread()

@@ -199,16 +199,26 @@ class Peer:
 def _parameters(f: Callable[..., Any]) -> list[list[Any]] | None:
     """[name, kind, [default] or []] of each parameter; None if f has no signature."""
     try:
-        return [[p.name, int(p.kind), [p.default if type(p.default) in PLAIN else "..."] * (p.default is not p.empty)]
-                for p in inspect.signature(f).parameters.values()]  # fmt: skip
+        return [[p.name, int(p.kind), _default(p)] for p in inspect.signature(f).parameters.values()]
     except Exception:  # __signature__ may be anything
         return None
 
 
+def _default(p: inspect.Parameter) -> list[Any]:
+    """[], or [default]; "..." stands for one that is not plain."""
+    if p.default is p.empty:
+        return []
+    return [p.default if type(p.default) in PLAIN else "..."]
+
+
 def _signature(parameters: Any) -> inspect.Signature:
     kind, empty = inspect._ParameterKind, inspect.Parameter.empty
-    made = [inspect.Parameter(str(name), kind(n), default=d[0] if d else empty) for name, n, d in parameters]
-    return inspect.Signature(made)
+    return inspect.Signature(
+        [
+            inspect.Parameter(str(name), kind(number), default=default[0] if default else empty)
+            for name, number, default in parameters
+        ]
+    )
 
 
 def _error(name: str, message: str) -> Exception:

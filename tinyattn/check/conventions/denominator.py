@@ -20,6 +20,8 @@ def _phi(x: Any) -> Any:
 
 
 def with_eps(spec: Spec, eps: float) -> Spec:
+    """The spec of linear attention with `eps` added to the denominator."""
+
     def weights(q: Any, k: Any, causal: bool, keys: Any) -> tuple[Any, Any]:
         p = _phi(q) @ np.swapaxes(_phi(k), -1, -2) * seen({"q": q, "k": k, "causal": causal, "keys": keys})
         return p, np.sum(p, axis=-1, keepdims=True) + q.dtype.type(eps)

@@ -47,9 +47,13 @@ def _eps(op: Subject) -> Switch | None:
         if eps is not None:
             if eps == default and says == "eps":
                 return None
-            library = partial(lambda eps, factor, call: eps / factor(call), eps, factor)
+            library = partial(_over, eps, factor)
             return FixedArgument(f"{says} is fixed at {number(eps)}", "eps", library, default)
     return None
+
+
+def _over(eps: float, factor: Callable[[Case], float], call: Case) -> float:
+    return eps / factor(call)
 
 
 def _tiny(step: int) -> Case:

@@ -141,10 +141,16 @@ max_pool1d.law("largest_of_window", "exact", "each output is the largest number 
             np.array_equal(y := op(**c), np.max([c.x[..., j : j + y.shape[-2], :] for j in range(c.width)], axis=0)),
             "an output is not its window's maximum",
         ), hint="Where does a window begin and end?")
-max_pool1d.law("ties", "exact", "of equal numbers the first receives the whole gradient", lambda op, c: (
-            op.gradients(c, np.ones_like(c.x[..., c.width - 1 :, :]))["x"],
-            c.x + (np.arange(c.x.shape[-2]) <= c.x.shape[-2] - c.width)[:, None],
-        ), "gradients", of=lambda c: c(x=np.zeros_like(c.x)), what="dx", hint="> or >=?")
+
+
+@max_pool1d("exact", "of equal numbers the first receives the whole gradient", "gradients", hint="> or >=?")
+def ties(op: Subject, x: np.ndarray, width: int) -> None:
+    n = x.shape[-2] - width + 1
+    dy = np.ones((*x.shape[:-2], n, x.shape[-1]), x.dtype)
+    expected = np.zeros_like(x)
+    expected[..., :n, :] = 1
+    close(op.gradients({"x": np.zeros_like(x), "width": width}, dy)["x"], expected, 0, "dx")
+
 
 MAX_POOL1D = max_pool1d.spec(
     "y_t = max x_{t + j} over 0 <= j < width, each feature alone",

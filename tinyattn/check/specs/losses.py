@@ -280,10 +280,13 @@ distance_bpr.law("far_behind", "rounding", "a target 4,000 farther costs 4,000, 
             for positive, negative, cost in ((4000, 0, 4000.0), (0, 4000, 0.0), (4000, 4000, math.log(2)))
         ), "extremes", of=lambda c: c(weights=None, between=np.zeros_like(c.positive), pvn_weight=0.0),
         hint="σ(-4000) is 0; with 1e-24 added its logarithm is -55, not -4000: compute log σ directly.")
-distance_bpr.law("at_the_kink", "exact", "at the kink, d⁺ = d, the gradient of the hinge is 0",
-        lambda op, c: [], "extremes", of=lambda c: c(between=c.positive.copy(), pvn_weight=2.0),
-        derived=lambda op, c: (op.gradients(c, 1.0)["between"], np.zeros(c.positive.shape), 0, "dbetween"),
-        hint="d⁺ > d, or d⁺ >= d?")
+
+
+@distance_bpr("exact", "at the kink, d⁺ = d, the gradient of the hinge is 0", "extremes", hint="d⁺ > d, or d⁺ >= d?")
+def at_the_kink(op: Subject, **case: Any) -> None:
+    if op.has_backward:
+        d = op.gradients(case | {"between": case["positive"].copy(), "pvn_weight": 2.0}, 1.0)
+        close(d["between"], np.zeros(case["positive"].shape), 0, "dbetween")
 
 
 def distance_bpr_special_cases() -> list[Case]:

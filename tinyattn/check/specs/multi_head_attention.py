@@ -72,12 +72,15 @@ multi_head_attention.law("no_output", "exact", "W_o = 0 silences everything",
         lambda op, c: (not np.any(op(**c(W_o=np.zeros_like(c.W_o)))), "with W_o = 0 an output is not 0"),
         hint="Is the output projected at all, and last?")
 blind_queries(multi_head_attention, "Compute softmax of equal numbers, however negative. And -inf minus -inf?")
-multi_head_attention.law("large_scores", "rounding", "scores of ±10,000 are safe", lambda op, c: (
-            op(**c), oracles.multi_head_attention(**widened(c)),
-            rounding(c.x.dtype, c.x.shape[-1], 1e5 * largest(c.x) ** 3),
-        ), "extremes", of=lambda c: c(
-            W_q=1024 * (eye := np.eye(*c.W_q.shape, dtype=c.x.dtype)), W_k=16 * eye[::-1], x=np.round(c.x),
-        ), hint="exp(1000) overflows: subtract each row's largest.")
+
+
+@multi_head_attention("rounding", "scores of ±10,000 are safe", "extremes", hint="exp(1000) overflows: subtract each row's largest.")
+def large_scores(op: Subject, **case: Any) -> None:
+    D, dtype = case["x"].shape[-1], case["x"].dtype.type
+    turned = np.eye(D)[::-1]
+    sharp = case | {"W_q": 1024 * np.eye(D).astype(dtype), "W_k": 16 * turned.astype(dtype), "x": np.round(case["x"])}
+    expected = oracles.multi_head_attention(**widened(sharp))
+    close(op(**sharp), expected, rounding(dtype, D, 1e5 * largest(sharp["x"]) ** 3), "y")
 
 
 def multi_head_attention_scale(case: dict[str, Any]) -> float:

@@ -76,12 +76,14 @@ def like_loops(op: Subject, loops: Callable[..., Any], case: dict[str, Any], siz
     ]
 
 
-adam.law("first_step", "rounding", "the first step has size lr, whatever the gradient's size: lr · sign(g)",
-        lambda op, c: (
-            ((after_step(op, _fresh(c, size * sign) | {"eps": 1e-20})["vector"] - c.vector).astype(float), -c.lr * sign,
-             within(c, largest(c.vector) + 10 * c.lr), "the step")
-            for sign in [np.sign(c.gradient)] for size in (1.0, 1e-3)
-        ), hint="m and v start at 0 and are too small at first: by how much?")
+@adam("rounding", "the first step has size lr, whatever the gradient's size: lr · sign(g)",
+        hint="m and v start at 0 and are too small at first: by how much?")
+def first_step(op: Subject, **case: Any) -> None:
+    for size in (1.0, 1e-3):
+        stepped = after_step(op, _fresh(case, np.sign(case["gradient"]) * size) | {"eps": 1e-20})
+        moved = (stepped["vector"] - case["vector"]).astype(float)
+        atol = within(case, largest(case["vector"]) + 10 * case["lr"])
+        close(moved, -case["lr"] * np.sign(case["gradient"]), atol, "the step")
 
 
 @adam("rounding", "a constant gradient moves every entry by lr at every step",

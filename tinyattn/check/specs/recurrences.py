@@ -216,7 +216,8 @@ def convolution(op: Subject, **case: Any) -> None:
     y, n = op(**case | same | {"h0": None}), case["x"].shape[-2]
     x, delta, A, B, C, D = (np.asarray((case | same)[a], float) for a in ("x", "delta", "A", "B", "C", "D"))
     z = delta[..., :1, :] * A                                   # (..., N, d)
-    width = delta[..., :1, :] * (np.where(z, np.expm1(z) / np.where(z, z, 1), 1) if case["exact"] else 1)  # φ(0) is 1
+    held = np.where(z == 0, 1, np.expm1(z) / np.where(z == 0, 1, z))       # φ(z) = (exp(z) - 1) / z, and 1 at 0
+    width = delta[..., :1, :] * (held if case["exact"] else 1)
     kernel = [np.sum(C[..., 0, :, None] * np.exp(s * z) * width * B[..., 0, :, None], axis=-2) for s in range(n)]
     expected = D * x
     for t in range(n):

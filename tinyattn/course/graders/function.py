@@ -324,6 +324,7 @@ class _Tried:
         if op.spec.shown and case and not made:
             with silenced():
                 case = op.spec.shown(op, case)
+        # the library's names of outputs, as in `out = ...`, are replaced by the task's
         text = re.sub(r"^(\w+)(?= = )", lambda name: self._in_task(name[1]), first.counterexample, flags=re.M)
         return in_lines({self._in_task(name): x for name, x in case.items()}) or text.splitlines()
 

@@ -120,7 +120,13 @@ def _walk(folder: Path) -> Iterator[tuple[str, int | None]]:
         below[:] = [name for name in below if name not in SKIPPED and not name.startswith(".")]
         linked = [name for name in below if (Path(here) / name).is_symlink()]
         shown = (Path(here, name) for name in (*files, *linked) if name[0] != ".")
-        names += [path for path in shown if str(path).encode(errors="ignore").decode() == str(path)]      # in UTF-8
+        names += [path for path in shown if _is_unicode(path)]
     for path in sorted(names, key=lambda path: (not is_source(path.name), path)):
         about = path.lstat()
         yield str(path.relative_to(folder)), about.st_size if stat.S_ISREG(about.st_mode) else None
+
+
+def _is_unicode(path: Path) -> bool:
+    with contextlib.suppress(UnicodeEncodeError):
+        return bool(str(path).encode())
+    return False

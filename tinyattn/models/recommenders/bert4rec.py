@@ -66,7 +66,7 @@ class HeadCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class BERT4RecNetwork(BERT4RecOptions, OneBlock, NextItemNetwork):
-    """The pure network: items and positions, LayerNorm, blocks, head.
+    """The pure network: items and positions, LayerNorm, dropout, blocks, head.
 
     A row of "items" is an embedding of D numbers and the item's bias. [MASK], id n_items + 1, is no item: its
     embedding is "mask", and it gets no score.

@@ -66,7 +66,7 @@ class CaserCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class CaserNetwork(CaserOptions, UserTable):
-    """The pure network: embedding, filters, a linear map, [z; user; 1]."""
+    """The pure network: embedding, filters, dropout, a linear map, [z; user; 1]."""
 
     scored, biased = "outputs", True
 

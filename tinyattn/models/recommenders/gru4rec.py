@@ -40,7 +40,7 @@ class GRU4RecCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
-    """The pure network: embedding, recurrent layers, dropout."""
+    """The pure network: embedding, dropout, recurrent layers, dropout."""
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         return {

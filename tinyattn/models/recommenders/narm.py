@@ -37,7 +37,7 @@ class NARMCache(NamedTuple):
 
 @dataclass(kw_only=True)
 class NARMNetwork(SequenceOptions, NextItemNetwork):
-    """The pure network: embedding, GRU, [state; attention over states], the bilinear decoder."""
+    """The pure network: embedding, dropout, GRU, [state; attention over states], dropout, the bilinear decoder."""
 
     weights_remark = (
         "no shares: no softmax makes them, so they may be below 0 and need not sum to 1. Each is for the state "
