@@ -249,6 +249,8 @@ class Refusing:
         (lambda s: {"p": s}, "p is a dict, expected an array"),
         (lambda s: "weights", "p is a str, expected an array"),
         (lambda s: s.astype(object), "p is an array of object, expected an array of numbers"),
+        (lambda s: s.astype(complex), "p is an array of complex128, expected an array of real numbers"),
+        (lambda s: 1j, "p is a complex, expected an array of real numbers"),
         (lambda s: (row for row in s), "p is a generator"),
         (lambda s: (), "softmax returned nothing"),
         (lambda s: s / s.shape[3], "softmax raised IndexError"),

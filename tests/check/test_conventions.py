@@ -85,6 +85,12 @@ def fixed(eps):
     return lambda x, gamma, beta: ops.layer_norm(x, gamma, beta, eps)[0]
 
 
+def transposed_mask(q, k, v, mask=None):
+    """The mask of as many queries as keys is transposed. Where one query may look at nothing, it gets an average."""
+    square = mask is not None and mask.shape[-1] == mask.shape[-2]
+    return ops.attention(q, k, v, np.swapaxes(mask, -1, -2) if square else mask)[0]
+
+
 OPPOSITE = "a mask that is True where a query may not look"
 ADDED = "a mask that is added to the logits, 0 and -inf"
 NAN = "a query that may look at nothing gets NaN, not zeros"
@@ -109,6 +115,7 @@ ALONE = [
     ("softmax", filled(-1e4), [AVERAGE]),
     ("softmax", filled(-30.0), []),
     ("softmax", filled(-1000.0), []),
+    ("attention", transposed_mask, []),
     ("dropout", scaled(lambda rate: 1.0), []),
     ("dropout", scaled(lambda rate: 1 - rate / 2), []),
     ("dropout", scaled(lambda rate: 1 - rate, kept=1.1), []),

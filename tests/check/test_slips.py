@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tinyattn import ops
 from tinyattn.check import oracles, plain
 from tinyattn.check.diagnosis import Diagnosis, diagnose
 from tinyattn.check.formula import Formula
@@ -112,8 +113,18 @@ def test_without_a_name_it_is_said_where_it_is_wrong():
             out.append(h)
         return np.stack(out, axis=-2)
 
-    where = "Yours is right wherever h0 is None, and wrong elsewhere."
+    where = "Yours is right wherever h0 is None, and mostly wrong elsewhere."  # right where h0 is 0
     assert names(rnn, "rnn") == ([], where)
+
+    def attention(q, k, v):
+        """The last of three, five, ... keys is forgotten."""
+        n = k.shape[-2] // 2 * 2 or 1
+        return ops.attention(q, k[..., :n, :], v[..., :n, :])[0]
+
+    for kind in ("attention", "fused_attention"):  # the few cases of the battery alone fit "q.shape[-2] is at most 2"
+        offered = SimpleNamespace(**{kind: attention})
+        where = "Yours is right wherever k.shape[-2] is at most 2, and mostly wrong elsewhere."
+        assert names(offered, kind) == ([], where)
     finding = SimpleNamespace(hint="What is h0?")
     assert list(tell(finding, Diagnosis(where=where))) == [where, "hint: What is h0?"]
     assert list(tell(finding, None)) == list(tell(finding, Diagnosis())) == ["hint: What is h0?"]

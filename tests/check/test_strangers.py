@@ -172,6 +172,17 @@ REPORTED = {
 }
 
 
+def test_values_of_another_width_get_right_numbers_or_none():
+    """Without them a division by the root of the values' width shows nowhere."""
+
+    def attention(q, k, v):
+        return textbook.attention(q, k * k.dtype.type((k.shape[-1] / v.shape[-1]) ** 0.5), v)[0]
+
+    report = check_in_process(attention, "attention", examples=6)
+    assert [bug.name for bugs in report.diagnosis.bugs for bug in bugs] == ["scale_of_v"]
+    assert not any("width" in form for form in report.not_offered)
+
+
 def of_all_keys(q, k, v):
     q, k = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (q, k))
     return q @ (k.swapaxes(-1, -2) @ v) / (q @ k.sum(-2)[..., None])

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,8 @@ from .trial import Trial
 from .zoo import ZOO, Bug
 
 DRAWN = 24  # number of random cases in a battery, besides the spec's special cases
+MORE = 72  # number of further ones, on which a condition is tried that fits those of the battery
+PATIENCE = 5.0  # seconds for a call, and for the further cases together
 ENOUGH, SLACK = 0.5, 0.25  # shares of the wrong cases: at least ENOUGH must agree, at most SLACK may contradict
 Observation = dict[str, Any]
 Seen = dict[int, Observation]  # by case
@@ -34,17 +37,18 @@ def case_of(op: Subject, i: int) -> dict[str, Any]:
 
 @functools.cache
 def battery(spec: str) -> tuple[dict[str, Any], ...]:
-    """The cases for comparison: the spec's special ones, then random ones from fixed seeds."""
+    """The cases for comparison: the spec's special ones, then random ones from fixed seeds; the last are MORE further
+    ones."""
     known = SPECS[spec]
     special = known.special_cases()
-    small = [known.case(CaseDrawer.seeded(seed, ((), (2,), (2, 3)))) for seed in range(DRAWN)]
+    small = [known.case(CaseDrawer.seeded(seed, ((), (2,), (2, 3)))) for seed in range(DRAWN + MORE)]
     return (*special, *small)
 
 
 def observe(op: Subject, i: int) -> Observation:
     """The observation of `op` on case i, by the spec's `observe` or `observe_call`; a timeout is one, too."""
     try:
-        with alarm(5.0):
+        with alarm(PATIENCE):
             return run(op, op, i)
     except TooLongError:
         return {"forward": "does not return"}
@@ -153,11 +157,15 @@ def zoo_run(bugs: Iterable[str], like: Subject, i: int) -> Observation:
 
 def seen_by(op: Subject) -> tuple[Seen, Seen]:
     """-> the observations of `op` on each case that it takes, and the right ones."""
-    name = op.spec.name
-    cases = [i for i in range(len(battery(name))) if op.offers(case_of(op, i))]
-    ours = None if name in ZOO else Subject(op.spec.ours(), op.spec)
-    right = {i: zoo_run((), op, i) if ours is None else run(ours, op, i) for i in cases}
+    cases = [i for i in range(len(battery(op.spec.name)) - MORE) if op.offers(case_of(op, i))]
+    right = right_on(op, cases)
     return {i: observe(op, i) for i in cases}, right
+
+
+def right_on(op: Subject, cases: list[int]) -> Seen:
+    """The right observations on these cases, as adapted to `op`."""
+    ours = None if op.spec.name in ZOO else Subject(op.spec.ours(), op.spec)
+    return {i: zoo_run((), op, i) if ours is None else run(ours, op, i) for i in cases}
 
 
 def fails_so(shown: Trial, other: Subject, numbers: bool) -> bool:
@@ -299,7 +307,19 @@ class Match:
         names = {n for n, _, _ in every if aspect_of(n) == self.aspect}
         wrong = {name: [(x, y) for n, x, y in every if n == name and not same_numbers(x, y)] for name in sorted(names)}
         gradients = {f"d{n}": bool(wrong.get(f"gradient {n}")) for n in self.op.spec.wrt if f"gradient {n}" in wrong}
-        cases = {i: case_of(self.op, i) for i in self.seen}
-        right = [case for i, case in cases.items() if i not in self.wrong]
         alike = resemblance(list(itertools.chain.from_iterable(wrong.values())))
-        return " ".join(filter(None, [parts(gradients), alike, contrast(right, [cases[i] for i in self.wrong])]))
+        condition = self.condition() and self.with_more().condition()
+        return " ".join(filter(None, [parts(gradients), alike, condition]))
+
+    def condition(self) -> str:
+        """A sentence on where the implementation is right, or ""."""
+        cases = {i: case_of(self.op, i) for i in self.seen}
+        return contrast([case for i, case in cases.items() if i not in self.wrong], [cases[i] for i in self.wrong])
+
+    def with_more(self) -> "Match":
+        """The match with the further cases of the battery as well, as many as PATIENCE allows."""
+        count, until, more = len(battery(self.op.spec.name)), time.monotonic() + PATIENCE, Seen()
+        for i in range(count - MORE, count):
+            if self.op.offers(case_of(self.op, i)) and time.monotonic() < until:
+                more[i] = observe(self.op, i)
+        return replace(self, seen=self.seen | more, truth=self.truth | right_on(self.op, list(more))).of_plain_forms()

@@ -41,6 +41,8 @@ def _conditions(cases: list[Case]) -> Iterator[tuple[str, dict[int, bool]]]:
             for most in range(1, 6) if sizes.keys() == values.keys() else ():
                 of = f"{name}.shape[{axis}]"
                 yield f"{of} is {'1' if most == 1 else f'at most {most}'}", {at: n <= most for at, n in sizes.items()}
+            for rest, says in ((0, "even"), (1, "odd")) if sizes.keys() == values.keys() else ():
+                yield f"{name}.shape[{axis}] is {says}", {at: n % 2 == rest for at, n in sizes.items()}
         if arrays.keys() == values.keys():
             yield f"{name} is float64", {at: x.dtype == np.float64 for at, x in arrays.items()}
 

@@ -240,7 +240,7 @@ def other_forms(op: Subject) -> list[Form]:
     if {"q", "k", "v"} <= set(names):
         forms.append(Form(
             "values of another width than keys",
-            lambda case: np.shape(case["v"])[-1] != np.shape(case["k"])[-1], ours=True,
+            lambda case: np.shape(case["v"])[-1] != np.shape(case["k"])[-1],
         ))  # fmt: skip
     if "heads" in names and "W_q" in names:
         forms.append(Form("heads of odd size", lambda case: case["W_q"].shape[1] // case["heads"] % 2 == 1))

@@ -388,7 +388,8 @@ def _numeric(x: Any, name: str) -> None:
             raise Violation(says, sort="type") from None
         return
     kind = "None" if x is None else f"an array of {dtype}" if dtype is not None else f"a {type(x).__name__}"
-    raise Violation(f"{name} is {kind}, expected an array of numbers", sort="type")
+    real = "real " if isinstance(x, complex) or getattr(dtype, "kind", "O") == "c" else ""
+    raise Violation(f"{name} is {kind}, expected an array of {real}numbers", sort="type")
 
 
 def _is_cache(x: Any) -> bool:

@@ -86,27 +86,27 @@ def _dead_rows(op: Subject) -> Switch | None:
     """The result of a query that may look at nothing, if it is not 0 and the other queries get numbers."""
     if "mask" in op.lacks:
         return None
-    seen = set()
+    seen: dict[bool, set[str]] = {True: set(), False: set()}
     cases = cases_of(op, 6, lambda case: _is_long(case["mask"], -2))
-    for case in cases:
-        mask = np.ones_like(case["mask"])
+    for case, others in itertools.product(cases, (True, False)):  # a transposed mask is seen where all rows are dead
+        mask = np.full_like(case["mask"], others)
         mask[..., 0, :] = False
         case = widened(case | {"mask": mask})
         y, right = (np.asarray(value, np.float64) for value in (op.outputs(**case)[0], oracle(op, case)))
-        if y.shape != right.shape or not np.all(np.isfinite(y[..., 1:, :])):
+        if y.shape != right.shape or (others and not np.all(np.isfinite(y[..., 1:, :]))):
             return None
         dead = y[..., 0, :]
         if np.all(np.isnan(dead)):
-            seen.add("a query that may look at nothing gets NaN, not zeros")
+            seen[others].add("a query that may look at nothing gets NaN, not zeros")
         elif np.all(np.isfinite(dead)) and not near(dead, right[..., 0, :], case):
             if not _is_average(dead, case):
                 return None
-            seen.add("a query that may look at nothing gets an average, not zeros: masked logits are finite")
+            seen[others].add("a query that may look at nothing gets an average, not zeros: masked logits are finite")
         elif not np.all(np.isfinite(dead)):
             return None
-    if len(seen) != 1:
+    if len(seen[True]) != 1 or seen[True] != seen[False]:
         return None
-    switch = DeadRows(seen.pop())
+    switch = DeadRows(seen[True].pop())
     if "average" not in switch.says:
         return switch
     moderate = [switch.avoid(case) for case in cases]
