@@ -17,7 +17,7 @@ from .comparing import AGREE, GRADIENTS, NUMBERS, Match, Observation, broken, ca
 from .formula import Formula, Mutant, of_backward
 from .isolation import TooLongError, alarm
 from .mutants import mutants_of
-from .observing import kept
+from .observing import copy_in_dtype
 from .rules import slips_of
 from .subject import Subject
 from .trial import Trial
@@ -103,7 +103,7 @@ def _in_its_dtype(spec: Any, formula: Any) -> SimpleNamespace:
     def forward(*args: Any, **kwargs: Any) -> Any:
         case = dict(signature.bind(*args, **kwargs).arguments)
         y = formula(**widened(case))
-        return tuple(kept(x, case) for x in y) if isinstance(y, tuple) else kept(y, case)
+        return tuple(copy_in_dtype(x, case) for x in y) if isinstance(y, tuple) else copy_in_dtype(y, case)
 
     return SimpleNamespace(**{spec.function: forward})
 
@@ -126,11 +126,11 @@ class _Runner:
                     return spec.observe(self.subject, spec, case)
                 if not gradients:
                     outputs = zip(spec.outputs, self.subject.outputs(**copied(case)), strict=True)
-                    return {n: kept(x, case) for n, x in outputs if x is not None}
+                    return {n: copy_in_dtype(x, case) for n, x in outputs if x is not None}
                 if i not in self.arguments:
                     self.arguments[i] = self.subject.prepared(copied(case), upstream(spec, case))
                 named = self.subject.name_gradients(case, self.formula.function()(**copied(self.arguments[i])))
-                return {f"gradient {n}": kept(g, case) for n, g in named.items()}
+                return {f"gradient {n}": copy_in_dtype(g, case) for n, g in named.items()}
         except (Exception, TooLongError) as error:
             says = "overflow" if isinstance(error.__cause__ or error, ArithmeticError) else "raises"
             return {"gradient's error" if gradients else "forward": says}

@@ -18,12 +18,12 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     try:
         for name, x in zip(spec.outputs, op.outputs_of_lent(**lent), strict=True):
             if x is not None:
-                seen |= {name: kept(x, case), f"dtype of {name}": str(getattr(x, "dtype", "number"))}
+                seen |= {name: copy_in_dtype(x, case), f"dtype of {name}": str(getattr(x, "dtype", "number"))}
                 shared = any(isinstance(x, np.ndarray) and np.shares_memory(x, y) for y in _arrays(lent).values())
                 seen[f"own memory of {name}"] = not shared
         seen["changed"] = _changed(case, lent)
         again = zip(spec.outputs, op.outputs(**copied(case)), strict=True)
-        same = (np.array_equal(kept(x, case), seen[n], equal_nan=True) for n, x in again if n in seen)
+        same = (np.array_equal(copy_in_dtype(x, case), seen[n], equal_nan=True) for n, x in again if n in seen)
         seen["repeats"] = all(same)
     except Violation as violation:
         seen["forward"] = _raised(violation)
@@ -34,7 +34,7 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
         arguments = op.prepared(copied(case), upstream(spec, case))
         before = copied(arguments)
         gradients = op.name_gradients(case, op.backward(arguments))
-        seen |= {f"gradient {name}": kept(g, case) for name, g in gradients.items()}
+        seen |= {f"gradient {name}": copy_in_dtype(g, case) for name, g in gradients.items()}
         seen |= {f"gradient's dtype {name}": str(getattr(g, "dtype", "number")) for name, g in gradients.items()}
         seen["gradient's changes"] = _changed(before, arguments)
     except Violation as violation:
@@ -44,7 +44,7 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     return seen
 
 
-def kept(x: Any, case: dict[str, Any]) -> np.ndarray:
+def copy_in_dtype(x: Any, case: dict[str, Any]) -> np.ndarray:
     """A copy, with floats in the dtype of the inputs, since dtypes are compared separately."""
     return in_dtype(np.array(x), dtype_of(case))
 

@@ -51,6 +51,7 @@ class There:
         return self._host.copy()
 
     def _number(self, kind: type) -> Any:
+        """The array's one number, as bool, float or int on the host, which waits for it."""
         device.counts["waits"] += 1
         return kind(self._host)
 

@@ -27,13 +27,13 @@ class DecoderBlockCache(NamedTuple):
 
     norm_1: Any
     attention: Any                   # the mixer's cache
-    keep_1: Array | None             # (..., n, D): dropout on each of the three sublayers' outputs
+    keep_1: Any                      # of `add_dropped`: dropout on each of the three sublayers' outputs
     norm_2: Any
     cross: Any                       # cross-attention's cache
-    keep_2: Array | None
+    keep_2: Any
     norm_3: Any
     feed_forward: Any
-    keep_3: Array | None
+    keep_3: Any
 
 
 def pre_decoder_block(

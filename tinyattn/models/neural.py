@@ -102,7 +102,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
         def validate(p: Any) -> float:
             assert chosen is not None
-            model = copy(self)
+            model = copy(self)                               # self gets its parameters when training has ended
             model.network, model.parameters = network, p if item_vectors is None else learned.whole(p)
             model.items, model.users = data.items, data.users
             try:

@@ -17,7 +17,7 @@ from . import fence
 from .wire import Peer
 
 MAIN = "<cells>"
-FILES, FILE_BYTES = 128, 2**24  # open at a time; of one that is written
+FILES, FILE_BYTES = 128, 2**24  # the most files that are open at a time, the most bytes of a file that is written
 
 
 class Player(Peer):

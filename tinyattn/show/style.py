@@ -45,7 +45,7 @@ _STYLE: dict[Any, Any] = {
 def figure(
     rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.6), title: str = "", **how: Any
 ) -> tuple[Any, Any]:
-    """-> figure, axes, without matplotlib's global state; draw within `style()` or `in_style`."""
+    """-> figure, axes below the `title`, without matplotlib's global state; draw within `style()` or `in_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

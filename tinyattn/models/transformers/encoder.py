@@ -144,6 +144,7 @@ class EncoderNetwork(EncoderOptions, OneBlock, ClassNetwork):
         return grads
 
     def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
+        """(sum, count) of the loss without smoothing, alone."""
         return {"loss": super().measure(p, batch)["loss"]}
 
 
