@@ -125,6 +125,14 @@ def test_without_a_name_it_is_said_where_it_is_wrong():
         offered = SimpleNamespace(**{kind: attention})
         where = "Yours is right wherever k.shape[-2] is at most 2, and mostly wrong elsewhere."
         assert names(offered, kind) == ([], where)
+
+    def attention_backward(dout, q, k, v, weights):
+        return np.zeros_like(q), np.zeros_like(k), np.swapaxes(weights, -1, -2) @ dout
+
+    cut = SimpleNamespace(attention=lambda q, k, v: ops.attention(q, k, v), attention_backward=attention_backward)
+    bugs, says = names(cut, "attention")  # and not that a number in the backward is wrong
+    assert bugs == []
+    assert says.startswith("Wrong: dq, dk. Right: dv. In each case yours is 0: is the way to it cut")
     finding = SimpleNamespace(hint="What is h0?")
     assert list(tell(finding, Diagnosis(where=where))) == [where, "hint: What is h0?"]
     assert list(tell(finding, None)) == list(tell(finding, Diagnosis())) == ["hint: What is h0?"]

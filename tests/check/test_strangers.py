@@ -242,6 +242,8 @@ def test_the_fault_is_shown_where_it_gives_numbers_and_named():
         warnings.simplefilter("ignore")  # NumPy's: no degrees of freedom
         report = check_in_process(unbiased, "layer_norm", examples=20)
     assert report.diagnosis.names == ("ddof1",)
+    unmoved = {"memory_layout", "tokens_apart"}  # NaN before and after is no change
+    assert unmoved.isdisjoint(f.property for f in report.failures)
     assert report.failures[0].got != "nan"
 
 

@@ -14,7 +14,18 @@ import numpy as np
 
 from .binding import as_tuple
 from .cases import copied
-from .property import EMPTY_BATCHES, Property, Violation, close, largest, rounding, same_bits, stating, untouched
+from .property import (
+    EMPTY_BATCHES,
+    Property,
+    Violation,
+    close,
+    largest,
+    rounding,
+    same_bits,
+    stating,
+    unmoved,
+    untouched,
+)
 from .spec import Spec
 from .subject import MissingError, NotOfferedError, Subject
 
@@ -107,7 +118,7 @@ def memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     for layout, other in _layouts(case):
         for name, x, y in zip(spec.outputs, outputs, op.outputs_of_lent(**other), strict=True):
             if x is not None:
-                close(y, x, tolerance(spec, case), f"with {layout} inputs, {name}")
+                unmoved(y, x, tolerance(spec, case), f"with {layout} inputs, {name}")
 
 
 @_contract(
@@ -261,7 +272,7 @@ def backward_memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> Non
         if left_out := op.left_out(case | other):
             raise NotOfferedError(left_out)
         for name, g in op.name_gradients(case, op.backward(other)).items():
-            close(g, first[name], allowed(g, largest(first[name])), f"with {layout} inputs, d{name}")
+            unmoved(g, first[name], allowed(g, largest(first[name])), f"with {layout} inputs, d{name}")
 
 
 @_backward_contract(

@@ -303,13 +303,21 @@ class Match:
 
     def where(self) -> str:
         """Sentences on which results are wrong, and on what the wrong cases have in common."""
-        every = [x for i in self.wrong for x in zip_named(self.seen[i], self.truth[i])]
-        names = {n for n, _, _ in every if aspect_of(n) == self.aspect}
-        wrong = {name: [(x, y) for n, x, y in every if n == name and not same_numbers(x, y)] for name in sorted(names)}
+        wrong = self.wrong_results()
         gradients = {f"d{n}": bool(wrong.get(f"gradient {n}")) for n in self.op.spec.wrt if f"gradient {n}" in wrong}
-        alike = resemblance(list(itertools.chain.from_iterable(wrong.values())))
+        alike = self.resembles()
         condition = self.condition() and self.with_more().condition()
         return " ".join(filter(None, [parts(gradients), alike, condition]))
+
+    def wrong_results(self) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
+        """By name, the results of this aspect in the wrong cases, each with the right one, where they differ."""
+        every = [x for i in self.wrong for x in zip_named(self.seen[i], self.truth[i])]
+        names = {n for n, _, _ in every if aspect_of(n) == self.aspect}
+        return {name: [(x, y) for n, x, y in every if n == name and not same_numbers(x, y)] for name in sorted(names)}
+
+    def resembles(self) -> str:
+        """A sentence on what wrong results have in common with the right ones, or ""."""
+        return resemblance(list(itertools.chain.from_iterable(self.wrong_results().values())))
 
     def condition(self) -> str:
         """A sentence on where the implementation is right, or ""."""

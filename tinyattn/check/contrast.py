@@ -76,7 +76,9 @@ def _near(x: Any, y: Any) -> bool:
     return np.allclose(x, y, rtol=0, atol=1e-3 * max(1e-30, float(np.max(np.abs(y), initial=0.0))))
 
 
+ZEROS = "In each case yours is 0: is the way to it cut, as by `detach`, `no_grad` or a result that is never written?"
 _RESEMBLANCES: tuple[tuple[str, Callable[[Any, Any], bool]], ...] = (
+    (ZEROS, lambda x, y: not np.any(x)),
     ("Yours has the opposite sign.", lambda x, y: _near(x, -y)),
     ("In each case yours is the right result times one number: which factor is wrong?",
      lambda x, y: bool(np.count_nonzero(y) > 1) and _near(x, y * (np.sum(x * y) / np.sum(y * y)))),

@@ -24,6 +24,7 @@ from pathlib import Path
 from .by_rule import changes_alike
 from .cases import copied
 from .comparing import AGREE, ASPECTS, NUMBERS, Match, Seen, fails_so, largest_error, seen_by, zoo_run, zoo_subject
+from .contrast import ZEROS
 from .isolation import TooLongError, alarm
 from .specs import Spec, properties_of
 from .subject import Subject
@@ -103,7 +104,7 @@ def _diagnosed(op: Subject, failed: Iterable[str], limit: float, shown: Trial | 
             if spec.name in ZOO:
                 by_numbers = _confirmed(shown, op, _matching(match, until))
             match = match.of_plain_forms()
-            alike = () if by_numbers else changes_alike(match, shown, limit)
+            alike = () if by_numbers or match.resembles() == ZEROS else changes_alike(match, shown, limit)
             by_numbers = by_numbers or (Diagnosis((alike,), "rule") if alike else Diagnosis(where=match.where()))
             break
     return by_numbers or _confirmed(shown, op, _by_failures(op, set(failed), seen, truth)) or by_numbers
