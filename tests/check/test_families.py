@@ -266,3 +266,12 @@ CLAUSES = {
 @pytest.mark.parametrize(("kind", "name", "forward", "backward"), CLAUSES.values(), ids=CLAUSES)
 def test_each_clause_of_a_property_is_asked(kind, name, forward, backward):
     assert failing(broken(kind, forward, backward), kind, 20, [name])
+
+
+LINEAR = [(kind, p.name) for kind, spec in SPECS.items() for p in spec.properties if p.name.startswith("linear_in_")]
+
+
+@pytest.mark.parametrize(("kind", "name"), [*LINEAR, ("layer_norm", "gain_and_shift"), ("embedding", "picks_rows")])
+def test_what_is_clipped_far_out_is_seen(kind, name):
+    clipped = broken(kind, of_first(lambda y, case: np.clip(y, -99, 99)))
+    assert failing(clipped, kind, 20, [name]) == {name}

@@ -112,6 +112,7 @@ def test_forward_alone_is_enough_and_that_is_said(write, capsys):
         ("def softmax(): return 1", "", "takes 0 arguments, expected 1: s"),
         ("def soft(a, b): return a", ":soft", "`soft` requires a, b, expected s: write a function that takes these"),
         ("def softmax(s, temperature): return s", "", "requires `temperature`"),
+        ("def soft(s, t): return s", ":soft", "which the library's softmax(s, mask) does not have: write a function"),
         ("def softmax(s, mask=None): return s\ndef softmax_backward(dp, p, cache): return dp", "", "requires `cache`"),
     ],
 )

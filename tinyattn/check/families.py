@@ -17,6 +17,8 @@ from .common import by_loops, tolerance
 from .property import Case, close, demand, largest, same_bits, unmoved
 from .subject import Subject
 
+LARGE = 1024  # a power of two: products with it are exact, and what is clipped shows
+
 
 def elementwise(states: Any) -> None:
     """For a function of each entry of `x` alone."""
@@ -32,8 +34,9 @@ def linear_in(
 
     def sides(op: Subject, c: Any) -> Any:
         x, two, three = c[argument], *(c[argument].dtype.type(number) for number in (2, 3))
-        mixed = op(**c | {argument: two * x - three * np.cos(x)})
-        return mixed, 2 * np.asarray(op(**c), float) - 3 * np.asarray(op(**c | {argument: np.cos(x)}), float)
+        mixed, y = op(**c | {argument: two * x - three * np.cos(x)}), np.asarray(op(**c), float)
+        yield mixed, 2 * y - 3 * np.asarray(op(**c | {argument: np.cos(x)}), float)
+        yield op(**c | {argument: LARGE * x}), LARGE * y, LARGE * 5 * tolerance(op.spec, c), f"for {LARGE} a, entry "
 
     states.law(name or f"linear_in_{argument}", "rounding", says or f"the result is linear in {argument}", sides,
                of=of, times=5, what="the result for 2 a - 3 b: entry ",

@@ -45,7 +45,9 @@ def passing_of(forward: Callable[..., Any], library: inspect.Signature, name: st
         return {n: "by position" if p.default is EMPTY else "left out" for n, p in library.parameters.items()}
     kinds = {p.kind for p in theirs.values()}
     required = [n for n, p in library.parameters.items() if p.default is EMPTY]
+    function = f"{name}({', '.join(library.parameters)})"
     name = name_of(forward) or name
+    remedy = "write a function that takes these and calls it"
     named = {n for n, p in theirs.items() if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
     by_name = all(n in named for n in required)
     places = [n for n, p in theirs.items() if p.kind in BY_POSITION]
@@ -64,9 +66,9 @@ def passing_of(forward: Callable[..., Any], library: inspect.Signature, name: st
         passed = n in taken or plan.get(n, plan.get(OTHER_NAMES.get(n, n))) == "by name"
         if not passed and p.default is EMPTY and p.kind in (*BY_POSITION, p.KEYWORD_ONLY):
             if by_name:
-                raise CannotRunError(f"`{name}` requires `{n}`, which the library's {name}{library} does not have")
+                lacks = f"`{name}` requires `{n}`, which the library's {function} does not have"
+                raise CannotRunError(f"{lacks}: {remedy}")
             needed = ", ".join(m for m in theirs if theirs[m].default is EMPTY)
-            remedy = "write a function that takes these and calls it"
             raise CannotRunError(f"`{name}` requires {needed}, expected {', '.join(required)}: {remedy}")
     return plan
 

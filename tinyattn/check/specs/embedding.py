@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..families import LARGE
 from ..property import close, largest, rounding, same_bits, waves
 from ..spec import Form
 from .builder import CaseDrawer, SpecBuilder, Subject
@@ -27,7 +28,8 @@ def special_cases() -> list[dict[str, Any]]:
 
 
 states.law("picks_rows", "exact", "y[...] is row ids[...] of the table, bit by bit",
-        lambda op, c: (op(**c), c.E[c.ids]), bits=True, hint="Is anything scaled, shifted or zeroed?")
+        lambda op, c: [(op(**c(E=E)), E[c.ids]) for E in (c.E, LARGE * c.E)], bits=True,
+        hint="Is anything scaled, shifted, clipped or zeroed?")
 states.law("total_mass", "rounding", "no gradient is lost: the columns of dE and of dy have the same sums",
         lambda op, c: (
             np.sum(op.gradients(c, dy := _dy(c.ids, c.E))["E"], axis=0),

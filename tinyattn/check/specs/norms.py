@@ -7,7 +7,7 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..common import by_loops, tolerance, widened
-from ..families import linear_in, normaliser, tokens_apart
+from ..families import LARGE, linear_in, normaliser, tokens_apart
 from ..property import close, largest, rounding, waves
 from ..spec import Form
 from .builder import Call, CaseDrawer, SpecBuilder, Subject
@@ -55,8 +55,10 @@ layer_norm.law("variance_one", "rounding",
 layer_norm.law("gain_and_shift", "rounding", "y is x_hat ⊙ γ + β, β where γ = 0, and x_hat where γ = 1, β = 0",
         lambda op, c: [
             (op(**c(gamma=0 * c.gamma)), np.broadcast_to(c.beta, c.x.shape), 0, "with γ = 0, y"),
-            (op(**c), _plain(op, c) * c.gamma + c.beta, _tolerance(c.x, c.eps) * largest(c.gamma, c.beta)),
-        ], hint="Which comes first, gain or shift?")
+            (op(**c), (x_hat := _plain(op, c)) * c.gamma + c.beta, _tolerance(c.x, c.eps) * largest(c.gamma, c.beta)),
+            (op(**c(gamma=LARGE * c.gamma)), x_hat * LARGE * c.gamma + c.beta,
+             LARGE * _tolerance(c.x, c.eps) * largest(c.gamma, c.beta), f"with {LARGE} γ, y"),
+        ], hint="Which comes first, gain or shift? Is anything clipped?")
 
 
 @layer_norm("rounding", "dx sums to 0, and dx ⊙ x_hat to rstd³ eps Σ g x_hat", "gradients",
