@@ -220,7 +220,8 @@ def _ours_refused(op: Subject, until: float, patience: float) -> list[Form]:
         tried = outcomes(form)
         raises = bool(tried) and bool(plain) and all(map(_raised, tried)) and not any(map(_raised, plain))
         of_others = _share_right(plain)
-        if raises or (tried and _share_right(tried) < 0.5 * of_others and of_others >= 0.5):  # some are right by chance
+        few = bool(tried) and _share_right(tried) < 0.5 * of_others and of_others >= 0.5  # some are right by chance
+        if raises or (few and (not form.raises or 2 * sum(map(_raised, tried)) >= len(tried))):
             refused.append(form)
     return refused
 
@@ -240,7 +241,7 @@ def other_forms(op: Subject) -> list[Form]:
     if {"q", "k", "v"} <= set(names):
         forms.append(Form(
             "values of another width than keys",
-            lambda case: np.shape(case["v"])[-1] != np.shape(case["k"])[-1],
+            lambda case: np.shape(case["v"])[-1] != np.shape(case["k"])[-1], ours=True, raises=True,
         ))  # fmt: skip
     if "heads" in names and "W_q" in names:
         forms.append(Form("heads of odd size", lambda case: case["W_q"].shape[1] // case["heads"] % 2 == 1))

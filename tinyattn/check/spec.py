@@ -33,6 +33,7 @@ class Form:
     has: Callable[[dict[str, Any]], bool]
     rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     ours: bool = False  # this library alone uses it
+    raises: bool = False  # such a form is left out only where most calls raise: numbers must be right
     fatal: bool = False  # code in C may read beyond the end of such an array: tensors of this form are never passed
 
 
