@@ -194,6 +194,28 @@ def test_a_notebook_for_each_person_of_a_class(tmp_path, capsys):
     assert not (tmp_path / "x").exists()
 
 
+def test_who_joins_a_class_later_gets_a_notebook_and_the_others_keep_theirs(tmp_path, capsys):
+    def build(rows, chapters="0"):
+        (tmp_path / "class.csv").write_text(rows)
+        options = ["--to", str(tmp_path / "all"), "--class", str(tmp_path / "class.csv")]
+        return main(["course", "build", *chapters.split(), *options])
+
+    assert build("bob,7\n") == 0
+    notebook = tmp_path / "all" / "bob" / "00_first_look.ipynb"
+    notebook.write_text("answers")
+    capsys.readouterr()
+    assert build("Amy,5\nbob,7\n") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [
+        "1 of 2 people have their notebooks, which stay as they are",
+        str(tmp_path / "all" / "Amy" / notebook.name),
+    ]
+    assert notebook.read_text() == "answers"
+    assert build("Zoe,1\nbob,7\n", "0 1") == 2  # bob has one of the two: nothing is written, for Zoe neither
+    assert "is there already and may hold answers; name another folder, or fewer chapters" in capsys.readouterr().err
+    assert not (tmp_path / "all" / "Zoe").exists()
+
+
 def leaks(folder, seed):
     """Exercises of which some file below `folder` has the solution, the last hint or the reason."""
     files = [path for path in folder.rglob("*") if path.is_file()]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .chapters import Chapter, chapters, problems
 from .exercise import RIGHT, UNANSWERED, WRONG
-from .notebook import build
+from .notebook import build, expect_new
 from .platforms import build_nbgrader, build_otter
 from .road import road, time_of
 from .slides import write_slides
@@ -54,8 +54,16 @@ def _build(options: argparse.Namespace) -> int:
         print(*update(options.chapters, to, seed), sep="\n")
         return 0
     people = class_list(Path(options.people)) if options.people else {}
-    folders: dict[Path, int | None] = {to / name: number for name, number in people.items()}
-    for folder, number in (folders or {to: seed}).items():
+    folders: dict[Path, int | None] = {to / name: number for name, number in people.items()} or {to: seed}
+    wanted = [f"{chapter.path.stem}.ipynb" for chapter in chapters(options.chapters)]
+    if people:                                               # a list that has grown: those who are new get theirs
+        missing = {folder: n for folder, n in folders.items() if not all((folder / name).exists() for name in wanted)}
+        if len(missing) < len(folders):
+            print(f"{len(folders) - len(missing)} of {len(folders)} people have their notebooks, which stay as they are")
+        folders = missing
+        for folder in folders:
+            expect_new([folder / name for name in wanted], "name another folder, or fewer chapters")
+    for folder, number in folders.items():
         for path in build(chapters(options.chapters, number), folder, options.solutions, instructor, options.install):
             print(path)
     return 0
