@@ -59,7 +59,8 @@ def _build(options: argparse.Namespace) -> int:
     if people:                                               # a list that has grown: those who are new get theirs
         missing = {folder: n for folder, n in folders.items() if not all((folder / name).exists() for name in wanted)}
         if len(missing) < len(folders):
-            print(f"{len(folders) - len(missing)} of {len(folders)} people have their notebooks, which stay as they are")
+            have = len(folders) - len(missing)
+            print(f"{have} of {len(folders)} people have their notebooks, which stay as they are")
         folders = missing
         for folder in folders:
             expect_new([folder / name for name in wanted], "name another folder, or fewer chapters")
