@@ -195,10 +195,11 @@ def test_deep_rows_and_then_those_added_later_are_run_last_and_deep_rows_of_stos
     assert deep.page(deep, {key: [] for key in deep.rows}).count("to come") == len(deep.rows) + 1
 
 
-def test_the_page_counts_runs_of_stosa_that_ended_early_at_each_patience():
+def test_the_page_counts_runs_of_stosa_that_validate_best_early_at_each_patience():
     results = made_up(lambda key: 0.05)
-    for run, epochs in zip(results["beauty-stosa-none"], (44, 47, 49, 50, 90, 91), strict=True):
-        run["epochs"] = epochs
+    for run, best in zip(results["beauty-stosa-none"], (1, 24, 39, 40, 41, 60), strict=True):
+        run["valid"] = [None] + [0.01] * 59
+        run["valid"][best - 1] = 0.02
     results["beauty-stosa-none"][0]["metrics"]["full"]["ndcg@5"] = 0.02
     page = AWRSR.page(AWRSR, results)
     assert "| patience 15, backbone | 3 | 0.0400 ± 0.0173 | 3 | 0.0500 ± 0.0000 |" in page

@@ -225,7 +225,10 @@ def test_where_half_of_the_norms_rise_there_is_no_stable_phase():
     rows[14]["gradient_norm"] = rows[0]["gradient_norm"]
     found = Claims(results).gradients_are_steady_sooner()
     assert found.verdict == "the rule does not apply"
-    assert found.evidence.startswith("15 of 30 gradient norms of SASRec rise by more than 10% over the last 50 epochs")
+    rising = "15 of 30 gradient norms of SASRec rise by more than 10% over the last 50 epochs that all runs have"
+    assert found.evidence.startswith(f"{rising}, and 15 over a run's own last 50:")
+    rows[0]["gradient_norm"] = [*rows[0]["gradient_norm"], *[1.11] * 50]  # flat in its own last 50
+    assert Claims(results).gradients_are_steady_sooner().evidence.startswith(f"{rising}, and 14 over")
 
 
 def test_a_verdict_that_another_threshold_changes_is_fragile():

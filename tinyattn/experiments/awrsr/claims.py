@@ -6,8 +6,8 @@ A claim has a verdict once all of its rows have all their seeds:
 
 - **not replicated**: the interval lies outside the claim, where a gain of less than 1 % counts as none;
 - **replicated**: it lies inside the claim;
-- **undecided at this power**: neither. The verdict then names the number of seeds per row that would decide it in 8 of
-  10 cases if nothing is gained. With so many seeds, the half-width of the interval is LIKELY times the least gain.
+- **undecided at this power**: neither. The verdict then names the number of seeds per row that would decide it in at
+  least 8 of 10 cases if nothing is gained. With so many, the half-width of the interval is LIKELY times the least gain.
 
 Two claims have special rules. "M_simp is always at least as good" is replicated if there is no loss of 1 % or more on
 average, and if at most one of seven contrasts (four places, three depths) has an interval below 0. Without any effect,
@@ -20,8 +20,8 @@ six, cannot distinguish a gain such as the paper's from none.
 
 Three things were changed after the first runs. The number of seeds that would decide a claim was first computed for
 half of the paper's gain, and is for the least gain; no verdict changed. A verdict on convergence that another of
-THRESHOLDS would change is called *fragile*. And where gradient norms rise until training ends there is no steady phase,
-so its rule *does not apply*; by that rule the verdict was *not replicated*.
+THRESHOLDS would change is called *fragile*. And where gradient norms rise up to the end of the shortest run, where the
+rule looks for a steady phase, it *does not apply*; by that rule the verdict was *not replicated*.
 """
 
 import math
@@ -265,14 +265,17 @@ class Claims:
         rising = sum(rise > STEADY for rise in rises)
         if 2 * rising >= len(rises):
             there = f"{rising} of {len(rises)} gradient norms of SASRec rise by more than {STEADY:.0%} over the last"
-            return Verdict("the rule does not apply", f"{there} {EPOCHS} epochs: there is no stable phase to reach")
+            alone = sum(rise > STEADY for place in places for rise in self.rises(place, alike=False))
+            there += f" {EPOCHS} epochs that all runs have, and {alone} over a run's own last {EPOCHS}"
+            return Verdict("the rule does not apply", f"{there}: where runs are compared, there is no stable phase yet")
         effects = [self._steady(place, self.epochs_of_all(place)) for place in places]
         until = f"epochs until the gradient's norm stays within {STEADY:.0%} of its last, SASRec"
         return _sooner(effects, until, self.seeds(keys))
 
-    def rises(self, place: str) -> list[float]:
-        """The relative rise of each gradient norm at a place over its last epochs, cut where the shortest run ends."""
-        end = self.epochs_of_all(place)
+    def rises(self, place: str, alike: bool = True) -> list[float]:
+        """The relative rise of each gradient norm at a place over its last epochs; with `alike`, of those that all runs
+        at the place have."""
+        end = self.epochs_of_all(place) if alike else None
         norms = [run["gradient_norm"][:end][-EPOCHS:] for key in rows_at([place]) for run in self.results[key]]
         return [statistics.mean(each[-LAST:]) / statistics.mean(each[:LAST]) - 1 for each in norms]
 
