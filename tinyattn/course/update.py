@@ -35,10 +35,12 @@ def update(numbers: list[int], to: Path, seed: int | None = None) -> list[str]:
         raise ValueError(f"{to} is no folder, expected one that `tinyattn course build` wrote")
     chosen = chapters(numbers)
     paths = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chosen}
-    if not numbers:
-        paths = {path: chapter for path, chapter in paths.items() if any(_of_any_number(path))}
-    if not paths:
+    missing = [path.name for path in paths if not any(_of_any_number(path))]
+    if missing and numbers:
+        raise ValueError(f"{to} does not hold {', '.join(missing)}; without --update it is built")
+    if len(missing) == len(paths):
         raise ValueError(f"{to} holds no notebook of the course; without --update they are built")
+    paths = {path: chapter for path, chapter in paths.items() if path.name not in missing}
     with alone_in(to):
         there = {path: next(_of_any_number(path), path) for path in paths}
         made = {path: _merged(there[path], chapter, seed) for path, chapter in paths.items()}
