@@ -232,7 +232,7 @@ def test_a_solved_or_a_missing_notebook_is_refused(mend, tmp_path, capsys):
         assert main(["course", "build", "--update", "--to", str(tmp_path / where)]) == 2
         assert says in capsys.readouterr().err
     assert main(["course", "build", "0", "--update", "--to", str(tmp_path / "mine" / "answers")]) == 2
-    assert "does not hold 00_first_look.ipynb; without --update it is built" in capsys.readouterr().err
+    assert "does not hold 00_small.ipynb; without --update it is built" in capsys.readouterr().err
     assert main(["course", "build", "--update", "--solutions", "--to", str(tmp_path / "mine")]) == 2
     assert "leave out --class, --solutions, --for and --install" in capsys.readouterr().err
 
