@@ -163,3 +163,21 @@ def _place_in(length: int) -> Any:
     from hypothesis import strategies as st
 
     return st.sampled_from(range(length))
+
+
+def layouts_of(case: Case) -> Iterator[tuple[str, Case]]:
+    """The same entries in other memory layouts, each with its name."""
+    arrays = {name: x for name, x in case.items() if isinstance(x, np.ndarray)}
+    layouts: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "Fortran order": lambda x: np.array(x, order="F"),
+        "strided": lambda x: np.stack([x, np.zeros_like(x)], axis=-1)[..., 0],
+        "read-only": _read_only,
+    }
+    for name, rearranged in layouts.items():
+        yield name, case | {n: rearranged(x) for n, x in arrays.items()}
+
+
+def _read_only(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.flags.writeable = False
+    return x

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .binding import as_tuple
-from .cases import copied
+from .cases import copied, layouts_of
 from .property import (
     EMPTY_BATCHES,
     Property,
@@ -115,7 +115,7 @@ def repeatable(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
 )
 def memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     outputs = op.outputs(**case)
-    for layout, other in _layouts(case):
+    for layout, other in layouts_of(case):
         for name, x, y in zip(spec.outputs, outputs, op.outputs_of_lent(**other), strict=True):
             if x is not None:
                 unmoved(y, x, tolerance(spec, case), f"with {layout} inputs, {name}")
@@ -268,7 +268,7 @@ def linear_in_upstream(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
 def backward_memory_layout(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     arguments, first, _ = _derived_once(op, spec, case)
     allowed = _gradient_tolerance(spec, case)
-    for layout, other in _layouts(arguments):
+    for layout, other in layouts_of(arguments):
         if left_out := op.left_out(case | other):
             raise NotOfferedError(left_out)
         for name, g in op.name_gradients(case, op.backward(other)).items():
@@ -437,20 +437,3 @@ def _wide(x: Any) -> Any:
 def widened(case: dict[str, Any]) -> dict[str, Any]:
     """The case in float64 and in new memory, so that differences can be taken."""
     return case | {n: x.astype(np.float64) for n, x in _arrays(case).items() if x.dtype.kind == "f"}
-
-
-def _layouts(case: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The same entries in other memory layouts, each with its name."""
-    layouts: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-        "Fortran order": lambda x: np.array(x, order="F"),
-        "strided": lambda x: np.stack([x, np.zeros_like(x)], axis=-1)[..., 0],
-        "read-only": _read_only,
-    }
-    for name, rearranged in layouts.items():
-        yield name, case | {n: rearranged(x) for n, x in _arrays(case).items()}
-
-
-def _read_only(x: np.ndarray) -> np.ndarray:
-    x = x.copy()
-    x.flags.writeable = False
-    return x
