@@ -10,7 +10,7 @@ from tests.experiments.test_awrsr import AWRSR, made_up
 from tinyattn.evaluation import ndcg
 from tinyattn.evaluation.bootstrap import t_95
 from tinyattn.experiments.awrsr import claims, depth, settings
-from tinyattn.experiments.awrsr.checks import checks, never_there, of_many, spread, unlike
+from tinyattn.experiments.awrsr.checks import checks, cut_alike, never_there, of_many, spread, unlike
 from tinyattn.experiments.awrsr.claims import Claims, Effect, Verdict, epochs_of, gain, judge, of_all, other_seeds
 from tinyattn.experiments.awrsr.grid import published_gain
 from tinyattn.experiments.awrsr.pictures import pictures
@@ -262,6 +262,10 @@ def test_gains_cut_alike_are_those_within_the_shortest_run():
     *_, line = checks(results)
     whole = statistics.mean([0.3, 0.3, 0.11]) / 0.2 - 1
     assert line == f"| SASRec on Amazon Beauty, 5-core | {whole:+.1%} | +10.0%, 2 epochs | 3 | 3 |"
+    place = {"large-sasrec": ("simp", "value", "add")}
+    assert cut_alike(results, place) == []
+    results |= {f"large-sasrec-{form}": results[f"beauty-sasrec-{form}"][:] for form in ("none", "simp", "value", "add")}
+    assert cut_alike(results, place)[-1] == line.replace("Amazon Beauty, 5-core", "the larger Beauty")
     results["beauty-sasrec-none"].pop()
     assert not any("2 epochs" in line for line in checks(results))
 
@@ -269,11 +273,11 @@ def test_gains_cut_alike_are_those_within_the_shortest_run():
 # ---- pictures
 
 
-def drawn(**forms):
+def drawn(data="beauty", **forms):
     """Pictures of runs of SASRec on Beauty."""
     results = {key: [] for key in AWRSR.rows}
     for form, of in forms.items():
-        results[f"beauty-sasrec-{form}"] = of
+        results[f"{data}-sasrec-{form}"] = of
     return {name: picture for name, picture in pictures(AWRSR, results).items()}
 
 
@@ -297,6 +301,8 @@ def test_lines_of_pictures_are_means_over_seeds():
     long = [{"ranks": "A", "valid": [0.1], "gradient_norm": [float(i) for i in range(60)]}]
     places, norms = drawn(none=long)["gradients"].panels[place]["backbone"]
     assert (places[0], places[-1], norms[0], norms[-1], len(norms)) == (-49, 0, 10.0, 59.0, 50)
+    shown = {name: list(picture.panels) for name, picture in drawn("large", none=long).items() if name != "attention"}
+    assert shown == {"ndcg": [], "validation": ["SASRec on the larger Beauty"], "gradients": []}
 
 
 def test_maps_are_those_of_the_first_run_that_has_them():

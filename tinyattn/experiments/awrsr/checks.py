@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...evaluation import holm
 from ...evaluation.means import CHANCE, two_sided
@@ -38,7 +38,9 @@ def checks(results: Results) -> list[str]:
         questions = (of_many, papers_gains, welch, without_value, by_place, by_form, never_there)
         answers += [ask(results) for ask in questions]
     lines = [f"- {answer}" for answer in answers if answer]
-    return ["Added after the first runs, without a verdict:", "", *lines, "", *cut_alike(results)] if lines else []
+    if not lines:
+        return []
+    return ["Added after the first runs, without a verdict:", "", *lines, "", *cut_alike(results, PLACES)]
 
 
 def spread(results: Results) -> str:
@@ -112,10 +114,11 @@ def by_form(results: Results) -> str:
     return f"The same on average over places: {'; '.join(epochs)}."
 
 
-def cut_alike(results: Results) -> list[str]:
-    """A table by place: the mean gain in the best validation NDCG@10, of whole runs and of runs of equal length."""
+def cut_alike(results: Results, places: Mapping[str, Sequence[str]]) -> list[str]:
+    """A table by place: the mean gain of its refinements in the best validation NDCG@10, of whole runs and of runs of
+    equal length. [] for places with fewer than SEEDS runs a row."""
     table = []
-    for place, forms in PLACES.items():
+    for place, forms in places.items():
         backbone, *rows = ([scores(run) for run in results.get(f"{place}-{form}", [])] for form in ("none", *forms))
         if min(len(backbone), *map(len, rows)) < SEEDS:
             continue

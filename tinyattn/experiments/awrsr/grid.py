@@ -35,8 +35,9 @@ BACKBONES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "sasrec": ("SASRec", "sasrec", TRAINED | {"block_form": "sasrec"}),
     "stosa": ("STOSA", "stosa", TRAINED | {"heads": 4}),
 }
-TITLES = {f"{data}-{backbone}": f"{title} on {dataset.title}"
-          for data, dataset in DATASETS.items() for backbone, (title, *_) in BACKBONES.items()}  # fmt: skip
+PLACE_NAMES = {data: dataset.title for data, dataset in DATASETS.items()} | {"large": "the larger Beauty"}
+TITLES = {f"{data}-{backbone}": f"{title} on {name}"
+          for data, name in PLACE_NAMES.items() for backbone, (title, *_) in BACKBONES.items()}  # fmt: skip
 # learning rate and dropout by data and backbone: those of TRIED that validate best, by settings.py
 SETTINGS = {
     ("ml-1m", "sasrec"): (5e-4, 0.2), ("ml-1m", "stosa"): (1e-3, 0.2),

@@ -6,7 +6,7 @@ from typing import Any
 from ..experiment import Experiment, Results, Runs
 from ..paired import over_users
 from ..tables import TRAINING, cell, grid, page, table, values
-from .checks import checks
+from .checks import checks, cut_alike
 from .claims import gain, other_seeds, verdicts
 from .grid import (
     AT_DEPTH,
@@ -86,7 +86,8 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
         gains = [row for backbone in BACKBONES
                  for row in _against_backbone(experiment, results, data, backbone, AT_PAPERS[1:])]  # fmt: skip
         parts += [[f"## {dataset.title}", "", ADDED, COUNTS], table(experiment, results, keys, COLUMNS, TRAINING),
-                  grid(DIFFERENCE, gains)]  # fmt: skip
+                  grid(DIFFERENCE, gains),
+                  cut_alike(results, {f"{data}-{backbone}": AT_PAPERS[1:] for backbone in BACKBONES})]  # fmt: skip
     for name, picture in experiment.shown(results).items():
         parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.svg)"])
     parts.append(["How the backbones' settings were found: [awrsr-settings](../awrsr-settings/README.md)."])

@@ -1,7 +1,7 @@
 """Figures 2 to 5 of AWRSR from our runs: NDCG against N, weights unrefined and refined, validation, gradients."""
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..experiment import Experiment, Results, Runs
 from ..paired import ranks_of
 from ..pictures import Curves, Line, Maps, Picture
 from ..whole import is_number
-from .claims import EPOCHS, NEAR, Claims, name_of
+from .claims import EPOCHS, NEAR, PLACES, Claims, name_of
 from .grid import OF_BACKBONE, TITLES
 
 POSITIONS = 15              # of a history, its last ones, in the maps of figure 3
@@ -76,7 +76,7 @@ def pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
                        _panels(results, _at_n)),
         "validation": Curves("Validation NDCG@10 by epoch, mean over seeds, as far as all of them go", "epoch",
                              "NDCG@10, validation",
-                             _panels(results, lambda runs: _mean([run["valid"] for run in runs])),
+                             _panels(results, lambda runs: _mean([run["valid"] for run in runs]), TITLES),
                              f"{NEAR:.0%} of the backbone's best", _targets(results)),
         "gradients": Curves(f"The norm of the gradient in the last {EPOCHS} epochs, mean over seeds",
                             "epoch, counted from the last, which is 0", "norm of the gradient",
@@ -88,17 +88,20 @@ def pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     }  # fmt: skip
 
 
-def _panels(results: Results, line: Callable[[Runs], Line]) -> dict[str, dict[str, Line]]:
+def _panels(
+    results: Results, line: Callable[[Runs], Line], places: Iterable[str] = PLACES
+) -> dict[str, dict[str, Line]]:
     """A panel for each place with runs, with a line for each form that has runs."""
-    panels = {title: {name_of(form) or "backbone": line(runs)
-                      for form in OF_BACKBONE[place.rpartition("-")[2]] if (runs := results[f"{place}-{form}"])}
-              for place, title in TITLES.items()}  # fmt: skip
+    panels = {TITLES[place]: {name_of(form) or "backbone": line(runs)
+                              for form in OF_BACKBONE[place.rpartition("-")[2]]
+                              if (runs := results.get(f"{place}-{form}"))}
+              for place in places}  # fmt: skip
     return {title: lines for title, lines in panels.items() if lines}
 
 
 def _targets(results: Results) -> dict[str, float]:
     """The score to which the epochs of a panel's runs are counted."""
-    return {title: Claims(results).target(place) for place, title in TITLES.items() if results[f"{place}-none"]}
+    return {TITLES[place]: Claims(results).target(place) for place in PLACES if results[f"{place}-none"]}
 
 
 def _at_n(runs: Runs) -> Line:
@@ -123,12 +126,12 @@ def _to_the_end(runs: Runs) -> Line:
 def _maps(results: Results) -> dict[str, dict[str, list[list[float]]]]:
     """For each place, maps of the first seed that has them: the backbone's, and M_simp's, unrefined and refined."""
     rows: dict[str, dict[str, list[list[float]]]] = {}
-    for place, title in TITLES.items():
+    for place in PLACES:
         plain, simp = (
             next((run["attention"] for run in results[f"{place}-{form}"] if "attention" in run), None)
             for form in ("none", "simp")
         )
         if plain and simp:
-            rows[title] = {"backbone: softmax(A)": plain["weights"], "M_simp: softmax(A)": simp["unrefined"],
+            rows[TITLES[place]] = {"backbone: softmax(A)": plain["weights"], "M_simp: softmax(A)": simp["unrefined"],
                            "M_simp: softmax(B)": simp["weights"]}  # fmt: skip
     return rows
