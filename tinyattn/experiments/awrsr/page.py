@@ -46,8 +46,9 @@ SUFFIXES = ["", *(f"-{depth}" for depth in DEPTHS)]                  # of the ke
 ADDED = "Added after the first runs; no verdict depends on it."
 DIP = """Many runs with a patience of 15 end in a dip of validation that follows epoch 33 or an earlier one; the paper's
 patience is 20."""
-COUNTS = """The paper's Beauty has 52.0 thousand users and 57.2 thousand items; this one has 40.2 and 54.5, and the one
-judged above 22.4 and 12.1. Settings are those of Beauty above, and validation ranks 5,000 users."""
+COUNTS = """The paper's Beauty has 52.0 thousand users and 57.2 thousand items; this one, "the larger Beauty", has 40.2
+and 54.5, and the one judged above 22.4 and 12.1. Settings are those of Beauty above, and validation ranks 5,000
+users."""
 EARLY = 40          # epochs
 FIGURES = {
     "ndcg": "NDCG against N (figure 2)",
