@@ -139,7 +139,7 @@ def text(result: dict[str, Any]) -> str:
         f"little elsewhere. SASRec was trained with {len(seeds)} seeds, each by the kernels that OpenBLAS "
         f"and NumPy choose for {' and '.join(cpus)}, and by those for AVX2, as processors without AVX-512 "
         f"use; the others with {fewer}, by the former. SASRec closes most of the gap between a Markov chain and the "
-        f"optimum: {share}. A run took {between(seconds, 0)} s of CPU time, of all cores together "
+        f"optimum: {share}. Its runs took {between(seconds, 0)} s of CPU time each, of all cores together "
         f"({made_on(*(run['machine'] for run in every))}). "
         "Figures: [benchmarks/results/default_world.json](benchmarks/results/default_world.json).",
     ]  # fmt: skip

@@ -71,7 +71,8 @@ def ratios(row: dict[str, Any]) -> np.ndarray:
 
 def tables(result: dict[str, Any]) -> str:
     """Both tables, as docs/speed.md quotes them."""
-    made = f"{made_on(*(row['machine'] for row in result.values()))}:"
+    rounds = "; ".join(sorted({f"{row['options']['rounds']} rounds" for row in result.values()}))
+    made = f"{made_on(*(row['machine'] for row in result.values()))}; {rounds}:"
     lines = ["### Up from the textbook", "", LADDER.strip(), "", made, "", *_ladder(result)]
     return "\n".join([*lines, "", "### One choice taken away", "", TAKEN_AWAY.strip(), "", *_taken_away(result)])
 

@@ -64,7 +64,8 @@ def table(sampled: Results, full: Results, splits: Results) -> str:
         cells = [flags, *map(column, runs, (FULL, FULL, FULL, UNI100)), minutes(runs[0]) if runs[0] else ""]
         printed |= {(title, name): found for name, found in zip(SETS, runs, strict=True)}
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    caption = "NDCG@10, mean ± standard deviation over seeds; an empty cell has no run:"
+    caption = ("NDCG@10, mean ± standard deviation over seeds; an empty cell has no run. Minutes are the mean number "
+               "of epochs at the pace of the quickest run:")  # fmt: skip
     sizes = [size(results, key, title) for title, results, key in (
         (SETS[0], full, "ml-1m-bce"), (SETS[1], full, "beauty-bce"), (SETS[3], sampled, "games-sasrec"))]  # fmt: skip
     notes = """What was run on MovieLens 1M (on Beauty and Games with dropout .5 and patience 8; on Games with at most

@@ -48,7 +48,7 @@ ROOF = {  # name in the results: (what is computed, its unit: 10⁹ of it a seco
     "linear 128": ("1,600 × 128 times 128 × 128: the same, C", "GFLOP/s"),
     "tile 50": ("8 × (64 × 50 times 50 × 128): tiles of attention scores, A and B", "GFLOP/s"),
     "tile 32": ("8 × (64 × 32 times 32 × 128): the same, a head of C", "GFLOP/s"),
-    "peak": ("1,024 × 1,024 times 1,024 × 1,024: about the most there is", "GFLOP/s"),
+    "peak": ("1,024 × 1,024 times 1,024 × 1,024: one large product", "GFLOP/s"),
     "copy in cache": ("copying 300 kB, read and written", "GB/s"),
     "copy in memory": ("copying 80 MB, read and written", "GB/s"),
     "add": ("x + y, 1,600 × 50", "10⁹ entries/s"),
@@ -201,12 +201,12 @@ def tables(result: dict[str, Any]) -> str:
         f"- The step's matrix products are {(work[LINEAR] + work[SCORES]) / 1e9:.2f} GFLOP: "
         f"{work[LINEAR] / 1e9:.2f} in linear maps, {work[SCORES] / 1e9:.2f} in attention. Alone, at the speed of such "
         f"shapes above, they would take {products:.1f} ms, {100 * products / step:.0f} % of the step.",
-        f"- At the speed of the largest product they would take "
+        f"- At the speed of the large product they would take "
         f"{1e3 * (work[LINEAR] + work[SCORES]) / one['peak']:.1f} ms: linear maps of {result['dim']} columns reach "
         f"{100 * one[linear] / one['peak']:.0f} % of it, tiles of scores {100 * one[tile] / one['peak']:.0f} %.",
-        f"- Calls alone: a slice of one token takes {1e3 * result['a slice of one token']:.2f} ms, "
-        f"{1e3 * result['a slice of one token'] * len(slices):.1f} ms for {len(slices)} of them. That is the "
-        "interpreter's part, and NumPy's before it begins to compute; it is spread over all lines of the table.",
+        f"- Calls, and what else does not grow with the tokens: a slice of one token takes "
+        f"{1e3 * result['a slice of one token']:.2f} ms, {1e3 * result['a slice of one token'] * len(slices):.1f} ms "
+        f"for {len(slices)} of them. It is spread over all lines of the table.",
     ]
     return "\n".join(lines)
 

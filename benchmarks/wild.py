@@ -398,8 +398,8 @@ def quote(result: dict[str, Any]) -> str:
         f"{found['bugs named rightly']} of these, {found['named wrongly']} wrongly. Of the {found['not bugs']} others "
         f"it calls {found['accused of wrong numbers or a crash']} wrong; "
         f"{found['refused for the contract alone: dtype, empty batches']} fail only for their dtype or an empty batch, "
-        f"and {found['refused for a small deviation']} for a small deviation: "
-        "[benchmarks/results/wild.md](benchmarks/results/wild.md), and "
+        f"and {found['refused for a small deviation']} for a small deviation. It was changed where it failed on some "
+        "of them: [benchmarks/results/wild.md](benchmarks/results/wild.md), and "
         "[each bug in five lines](benchmarks/results/wild_bugs.md)."
     )
 
@@ -500,7 +500,8 @@ def _beside(result: dict[str, Any], before: dict[str, Any]) -> list[str]:
     commits = [part["machine"]["commit"] for part in (before, result)]
     pairs = zip(counts(then).items(), counts(now).values(), strict=True)
     return [
-        f"The checker before and after its last changes, on the {len(common)} implementations that both runs have:",
+        f"The checker before it was changed for these cases, and now, on the {len(common)} implementations that both "
+        "runs have (the others came later, and it was changed for some of them, too):",
         "",
         f"| {len(common)} cases | before, {commits[0]} | now, {commits[1]} |",
         "|---|---|---|",

@@ -255,8 +255,8 @@ def quote(result: dict[str, Any]) -> str:
         f"It finds {killed} of the {bugs} bugs of the zoo, which has {len(rows)} kinds, and {seen:,} of {there:,} "
         f"that an independent author planted in implementations written otherwise (loops, einsum, in place). "
         f"{known} of these are also in the zoo: it names {right} of them rightly ({100 * right / known:.0f} %), and "
-        f"{wrong} wrongly. Of {held['implementations']} correct implementations, with {held['examples']:,} cases a "
-        f"property, it calls {len(held['accused'])} wrong ([measured](../benchmarks/results/zoo.md) "
+        f"{wrong} wrongly. Of {held['implementations']} correct implementations, with up to {held['examples']:,} cases "
+        f"a property, it calls {len(held['accused'])} wrong ([measured](../benchmarks/results/zoo.md) "
         f"{held['machine']['date']})."
     )
 
@@ -289,7 +289,8 @@ def page(result: dict[str, Any]) -> str:
             f"## No correct implementation accused: {len(found['accused'])} accusations",
             "",
             f"The library's own and three other implementations of each kind, {found['implementations']} in all, in "
-            f"float32 and float64, {found['examples']:,} cases a property: {found['tries']:,} tries.",
+            f"float32 and float64, up to {found['examples']:,} cases a property (6 of large sizes): "
+            f"{found['tries']:,} tries.",
             "",
         ]
         lines += [f"- {a['kind']}, {a['implementation']}, {a['property']}: {a['says']}" for a in found["accused"]]

@@ -307,6 +307,13 @@ def test_the_page_of_generated_results():
     assert "finds 4 of the 5 that are wrong" in wild.quote(result)
 
 
+def test_readme_says_that_the_checker_was_changed_for_some_of_the_cases():
+    then, now = (wild.counts(json.loads(path.read_text())["cases"]) for path in (wild.BEFORE, wild.RESULT))
+    accused = "accused of wrong numbers or a crash"
+    assert then[accused] > now[accused] == 0
+    assert "It was changed where it failed on some of them" in wild.README.read_text()
+
+
 def test_the_page_names_the_commits_of_rows_that_were_kept():
     machine = {"commit": "new", "cpu": "a cpu", "numpy": "2", "python": "3", "date": "today"}
     rows = [found | {"target": f"t:{i}", "checker": "new" if i else "old"} for i, (found, _, _) in enumerate(ROWS[:3])]

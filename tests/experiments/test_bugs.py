@@ -221,10 +221,11 @@ def test_the_findings_are_sentences_about_the_runs_there_are():
         "world-relu-mask_at_zero": [made(0.50, check=CHECK | {"cases": None, "noted": ["another convention"]})],
     })  # fmt: skip
     assert findings(results) == (
-        "On the default world, of 4 bugs with a wrong gradient, 1 trains to an NDCG@10 no worse than seeds make it, 2 "
-        "to a lower one, and 1 diverges or raises. Of those that begin within 15° of the right gradient, the worst "
-        "(softmax: it returns the logarithm of the weights; 5°) costs 67% of the NDCG@10. `tinyattn check` finds 3 of "
-        "4, half of them within 9 cases; it accepts 1, and reports another convention."
+        "On the default world, in 6 epochs, of 4 bugs with a wrong gradient, 1 trains to an NDCG@10 no worse than "
+        "seeds make it, 2 to a lower one, and 1 diverges or raises. Of all bugs that begin within 15° of the right "
+        "gradient and train to the end, the worst (softmax: it returns the logarithm of the weights; 5°) costs 67% of "
+        "the NDCG@10. `tinyattn check` finds 3 of 4, half of them within 9 cases; it accepts 1, and reports another "
+        "convention."
     )
 
 

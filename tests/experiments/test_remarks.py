@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.machine import RESULTS
 from benchmarks.models import BY_TIME, MODELS
+from benchmarks.models import PAGE as DOCS
 from tinyattn.evaluation import holm
 from tinyattn.evaluation.means import CHANCE
 from tinyattn.experiments import EXPERIMENTS, results_of
@@ -86,6 +87,9 @@ def test_what_the_page_of_models_says_of_planted_truth():
         found = {key: mean("planted", f"{world.replace(' ', '-')}-{key}") for key in COMPARED}
         shares += [found[key] / optimum(WORLDS[world][1]) for key in fits]
         nearer += max(found, key=found.__getitem__) not in fits
+    ease, fism, sasrec = ([run["seconds"] for run in results("planted")[f"low-rank-{model}"]]
+                          for model in ("ease", "fism", "sasrec-sampled"))  # fmt: skip
+    assert min(sasrec) > 2 * max(*ease, *fism)                                 # "trained for longer"
     assert (math.floor(100 * min(shares)), round(100 * max(shares)), nearer) == (84, 100, 3)
 
 
@@ -294,6 +298,9 @@ def test_mixers():
     assert (min(older.values()), max(older.values())) == (9, 12)
     together = contrast([seeds("mixers", f"n-200-{key}") for key in recurrent], seeds("mixers", "n-200-attention"))
     assert str(together) == "+11.7% (+8.9% to +14.6%)"
+    page = " ".join(DOCS.read_text().split())
+    assert "a GRU, an LSTM, RWKV, Mamba or Gated DeltaNet where SASRec has attention" in page
+    assert f"on histories of 200 items all five together rank {100 * together.size:.0f} % better than attention" in page
     pairs = [(f"n-{n}-{key}", f"n-{n}-attention") for n in (50, 200) for key in recurrent]
     assert not any(ahead("mixers", *pairs))
     gain = mean("mixers", "n-200-t5") - mine[200, "attention"]

@@ -253,18 +253,18 @@ def findings(results: Results) -> str:
 
 
 def _of_wrong(data: str, by_bug: ByBug) -> str:
-    wrong = [result.verdict for result, runs in by_bug.values() if is_wrong(runs)]
+    wrong, epochs = [result.verdict for result, runs in by_bug.values() if is_wrong(runs)], DATA[data][1]["epochs"]
     fine, failed = sum(verdict in ("within", "better") for verdict in wrong), wrong.count("failed")
     train = f"{fine or 'none'} train{'s' * (fine < 2)}"
     fail = "diverges or raises" if failed == 1 else "diverge or raise"
     return (
-        f"On {IN_A_SENTENCE[data]}, of {len(wrong)} bugs with a wrong gradient, {train} to an NDCG@10 no worse than "
-        f"seeds make it, {wrong.count('worse')} to a lower one, and {failed} {fail}."
+        f"On {IN_A_SENTENCE[data]}, in {epochs} epochs, of {len(wrong)} bugs with a wrong gradient, {train} to an "
+        f"NDCG@10 no worse than seeds make it, {wrong.count('worse')} to a lower one, and {failed} {fail}."
     )
 
 
 def _most_costly(by_bug: ByBug) -> str:
-    """The bug that costs most of those whose gradient looks right at the start."""
+    """The bug that costs most of those that train to the end and whose gradient is right at the start, or looks so."""
     looks_right = {bug: result for bug, (result, runs) in by_bug.items()
                    if result.verdict == "worse" and (a := angle(runs)) is not None and a <= SMALL}  # fmt: skip
     if not looks_right:
@@ -272,8 +272,8 @@ def _most_costly(by_bug: ByBug) -> str:
     (kind, name), result = max(looks_right.items(), key=lambda pair: pair[1].cost)
     turned = angle(by_bug[kind, name][1])
     return (
-        f"Of those that begin within {SMALL:g}° of the right gradient, the worst ({kind}: {BUGS[kind, name].says}; "
-        f"{turned:.0f}°) costs {result.cost:.0%} of the NDCG@10."
+        f"Of all bugs that begin within {SMALL:g}° of the right gradient and train to the end, the worst ({kind}: "
+        f"{BUGS[kind, name].says}; {turned:.0f}°) costs {result.cost:.0%} of the NDCG@10."
     )
 
 
