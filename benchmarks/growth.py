@@ -226,9 +226,9 @@ All histories are full. Every size is measured by processes of its own, one for 
 they compute was first compared with the library's (benchmarks/training_step.py says how). Memory is the most that a
 process, with its workers, ever held, less what it held after its imports. Exponents are those of the {FITTED} largest
 sizes. `counted` beside time is the exponent of a step's multiply-adds, beside memory that of the numbers that a slice
-keeps for its backward: tinyattn cuts a batch into slices of about {SLICE_TOKENS:,} tokens, so that what it keeps does
-not grow with the batch, while parameters, gradients and Adam's moments, which are memory but not kept by a slice, grow
-with the items. Where time grows by less than what is counted, a part of it, such as that of calls, grows less.
+keeps for its backward: tinyattn cuts a batch into slices of about {SLICE_TOKENS:,} tokens, so that what it keeps
+hardly grows with the batch, while parameters, gradients and Adam's moments, which are memory but not kept by a slice,
+grow with the items. Where time grows by less than what is counted, a part of it, such as that of calls, grows less.
 
 Made by `python benchmarks/growth.py`.
 """

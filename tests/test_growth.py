@@ -1,5 +1,8 @@
 """The benchmark of growth: what a step counts, what is installed, and the page and picture of made-up figures."""
 
+import json
+import re
+
 import numpy as np
 
 from benchmarks import growth
@@ -57,6 +60,13 @@ def test_the_page_says_what_the_results_say():
     assert "| jax | not installed here | | | |" in page
     assert page.count("## slide rule") == 1
     assert "commit abc" in page
+
+
+def test_what_a_slice_keeps_hardly_grows_with_the_batch():
+    assert re.search(r"keeps\s+hardly grows with the batch", growth.PAGE.read_text())
+    for found in json.loads(growth.RESULT.read_text()).values():
+        kept = [found["axes"]["batch"][size]["counted"]["kept"] for size in ("32", "512")]
+        assert kept[0] < kept[1] < 1.25 * kept[0]
 
 
 def test_the_picture_shows_time_above_and_memory_below():

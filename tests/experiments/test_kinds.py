@@ -138,6 +138,10 @@ def test_the_remarks_hold_of_the_committed_runs():
     assert all(sum(solved(data, kind) for data in searched) < 12 for kind in recurrent[:-1])
     assert solved("recall-8", *recurrent[:-1]) == 0
     assert round(mean("recall-8", "mamba", "trained"), 3) == 0.976
+    assert [round(mean("recall-8", kind, "longest"), 2) for kind in ("delta", "learned")] == [0.91, 0.98]
+    steps = [200 * run["epochs"] for run in results["recall-8-delta"]]
+    assert round(np.mean(steps), -2) == 2300
+    assert {run["epochs"] for run in results["recall-8-mamba"]} == {20}                                # 4,000 steps
     for data in searched[1:]:
         assert solved(data, "shared", *latent, "rope") == 12
     at_two = sorted(value for kind in latent for value in runs("recall-2", kind, "trained"))
