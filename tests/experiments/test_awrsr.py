@@ -183,10 +183,11 @@ def test_the_grid_has_the_settings_that_validated_best():
 def test_deep_rows_and_then_those_added_later_are_run_last_and_deep_rows_of_stosa_have_a_page_of_their_own():
     order = [key for key, _ in AWRSR.runs()]
     deep, added = ("-2", "-3", "-4"), ("-rows", "-n20", "-distances")
-    places = [5 if "-patience-50" in key else 4 if key.startswith("large-") else 3 if "-patience-20" in key
-              else 2 if key.endswith(added) else 1 if key.endswith(deep) else 0 for key in order]  # fmt: skip
+    places = [6 if key.startswith("large-patient-") else 5 if "-patience-50" in key else 4 if key.startswith("large-")
+              else 3 if "-patience-20" in key else 2 if key.endswith(added) else 1 if key.endswith(deep)
+              else 0 for key in order]  # fmt: skip
     assert places == sorted(places)
-    assert set(places) == {0, 1, 2, 3, 4, 5}
+    assert set(places) == {0, 1, 2, 3, 4, 5, 6}
     deep = EXPERIMENTS["awrsr-depth"]
     runs = {key: made_up(lambda key: 0.05)["beauty-sasrec-none"] for key in deep.rows}
     page = deep.page(deep, runs)

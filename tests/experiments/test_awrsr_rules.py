@@ -262,11 +262,12 @@ def test_gains_cut_alike_are_those_within_the_shortest_run():
     *_, line = checks(results)
     whole = statistics.mean([0.3, 0.3, 0.11]) / 0.2 - 1
     assert line == f"| SASRec on Amazon Beauty, 5-core | {whole:+.1%} | +10.0%, 2 epochs | 3 | 3 |"
-    place = {"large-sasrec": ("simp", "value", "add")}
+    place = {"large-stosa": ("simp", "value", "add")}
     assert cut_alike(results, place) == []
-    for form in ("none", *place["large-sasrec"]):
-        results[f"large-sasrec-{form}"] = results[f"beauty-sasrec-{form}"][:]
-    assert cut_alike(results, place)[-1] == line.replace("Amazon Beauty, 5-core", "the larger Beauty")
+    for form in ("none", *place["large-stosa"]):
+        results[f"large-stosa-{form}"] = results[f"beauty-sasrec-{form}"][:]
+    *_, found = cut_alike(results, place)
+    assert found == line.replace("SASRec on Amazon Beauty, 5-core", "STOSA on the larger Beauty")
     results["beauty-sasrec-none"].pop()
     assert not any("2 epochs" in line for line in checks(results))
 
@@ -302,8 +303,9 @@ def test_lines_of_pictures_are_means_over_seeds():
     long = [{"ranks": "A", "valid": [0.1], "gradient_norm": [float(i) for i in range(60)]}]
     places, norms = drawn(none=long)["gradients"].panels[place]["backbone"]
     assert (places[0], places[-1], norms[0], norms[-1], len(norms)) == (-49, 0, 10.0, 59.0, 50)
-    shown = {name: list(picture.panels) for name, picture in drawn("large", none=long).items() if name != "attention"}
-    assert shown == {"ndcg": [], "validation": ["SASRec on the larger Beauty"], "gradients": []}
+    larger = drawn("large-patient", none=long)
+    assert list(larger["validation"].panels) == ["SASRec on the larger Beauty, patience 50"]
+    assert larger["ndcg"].panels == larger["gradients"].panels == {}
 
 
 def test_maps_are_those_of_the_first_run_that_has_them():

@@ -16,6 +16,7 @@ from tinyattn.evaluation import ndcg as ndcg_of
 from tinyattn.evaluation.bootstrap import t_95
 from tinyattn.experiments.awrsr import claims
 from tinyattn.experiments.awrsr.grid import BY_DEPTH, OF_BACKBONE, PUBLISHED
+from tinyattn.experiments.awrsr.page import COUNTS
 from tinyattn.experiments.paired import ranks_of
 from tinyattn.experiments.tables import machines_of
 
@@ -44,6 +45,11 @@ def test_with_depth_sasrec_loses_whether_refined_or_not():
         two, three, four = (1 - mean(f"beauty-sasrec-{form}-{layers}") / mean(f"beauty-sasrec-{form}")
                             for layers in (2, 3, 4))  # fmt: skip
         assert (0.15 < two < 0.25, two < three < four, 0.4 < four < 0.5) == (True,) * 3, form
+
+
+def test_sasrec_on_the_larger_beauty_ends_by_chance_with_a_patience_of_15():
+    assert "the first two runs of SASRec ended after 167 and 23 epochs" in COUNTS
+    assert [run["epochs"] for run in RUNS["large-sasrec-none"]] == [167, 23]
 
 
 def test_other_seeds_of_a_backbone_differ_by_more_than_the_papers_mean_gain():
