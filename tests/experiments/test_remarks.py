@@ -1,5 +1,6 @@
 """What remarks.md of experiments say holds of the runs beside them. Those of `kinds` stand in test_kinds.py."""
 
+import json
 import math
 import re
 import statistics
@@ -17,6 +18,7 @@ from tinyattn.experiments import EXPERIMENTS, results_of
 from tinyattn.experiments.awrsr.claims import contrast
 from tinyattn.experiments.hstu import PARTS
 from tinyattn.experiments.planted import COMPARED, FITS, WORLDS, optimum
+from tinyattn.experiments.sampled import DIAGNOSES
 from tinyattn.experiments.splits import ALSO_BY_TIME
 from tinyattn.experiments.tables import compare, values
 
@@ -188,6 +190,50 @@ def test_what_the_page_of_models_says_of_a_split_by_time():
                     for run in results(name)["beauty-time-ce"]}  # fmt: skip
     assert len(fingerprints) == 1
     assert ahead("hstu", ("beauty-time-ce", "beauty-time-esasrec")) == [1]
+
+
+def stops(name, *keys):
+    """The patience and the most epochs of these rows' runs."""
+    runs = [run for key in keys for run in results(name)[key]]
+    return {(run["row"]["options"]["patience"], run["row"]["options"]["epochs"]) for run in runs}
+
+
+def says(name, words):
+    return words in " ".join(EXPERIMENTS[name].question.split())
+
+
+def test_questions_say_when_runs_ended():
+    def trained(name, begins, *without):
+        return [key for key, runs in results(name).items() if key.startswith(begins) and key not in without
+                and runs and "epochs" in runs[0]["row"]["options"]]  # fmt: skip
+
+    published = "ml-1m-gbce-as-published"
+    assert stops("full", *trained("full", "ml-1m", published)) == {(15, 200)}
+    assert (stops("full", published), stops("full", *trained("full", "beauty"))) == ({(40, 200)}, {(8, 200)})
+    assert says("full", "the epoch, of 200 at most, with a patience of 15, on Beauty 8; gBCE as published has 40")
+    for data, told in {"ml-1m": (15, 200), "games": (8, 100)}.items():
+        variants = [f"{data}-{key}" for key in DIAGNOSES[data]]
+        assert stops("sampled", *trained("sampled", data, *variants)) == {told}
+    assert says("sampled", "the epoch, of 200 at most with a patience of 15, on Games of 100 with 8")
+    assert stops("splits", *trained("splits", "")) == {(10, 100)}
+    assert says("splits", "the epoch, of 100 at most, with a patience of 10")
+    for model, told in {"sasrec": (10, 100), "gru4rec": (10, 300)}.items():
+        assert stops("density", *(key for key in trained("density", "") if key.endswith(model))) == {told}
+    assert says("density", "with a patience of 10, SASRec's of 100 at most, GRU4Rec's of 300")
+    assert [run["epochs"] for run in results("density")["newest-50-sasrec"]].count(100) == 2
+    longer, patient = results("sampled")["games-sasrec-longer"] + results("sampled")["games-fpmc-patience"]
+    before = json.loads((RESULTS / "games-kang205.json").read_text())["runs"]["code"]["0"]
+    assert (longer["epochs"], patient["epochs"], before["epochs"]) == (100, 100, 200)
+
+
+def test_sasrec_with_times_has_distances_in_the_place_of_learned_positions():
+    for data in ("beauty", "ml-100k"):
+        timed, plain = (results("hstu")[f"{data}-time-{key}"][0]["row"]["options"]
+                        for key in ("sasrec-times", "sampled-softmax"))  # fmt: skip
+        assert set(timed.items()) - set(plain.items()) == {("position", "timed"), ("buckets", 100), ("furthest", 100)}
+        assert plain.items() < timed.items()
+    assert says("hstu", "HSTU's biases of distances, too, in the place of learned positions")
+    assert [pair for what, pair in PARTS.items() if "distances" in what] == [("sasrec-times", "sampled-softmax")]
 
 
 def test_density():

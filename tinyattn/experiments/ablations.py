@@ -81,7 +81,7 @@ EXPERIMENT = Experiment(
     question="""
 MovieLens 1M, the paper's form, n 50 unless the row names another, d 50, 60 epochs without early stopping, the same
 budget for all rows; the epoch that validates best is kept. Four seeds of each part, as most were within two standard
-deviations of each other after two; two seeds of each length. The paper's ablations are at n 200.
+deviations of each other after two; two seeds of each other length. The paper's ablations are at n 200.
 """,
     datasets={"ml-1m": ML_1M},
     rows={

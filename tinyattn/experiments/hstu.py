@@ -31,7 +31,7 @@ MODELS: dict[str, tuple[str, dict[str, Any], tuple[float, float]]] = {
 PARTS = {
     "times, with pointwise attention": ("hstu", "hstu-places"),
     "times, with softmax": ("softmax", "softmax-places"),
-    "times, in SASRec": ("sasrec-times", "sampled-softmax"),
+    "times, and distances for places, in SASRec": ("sasrec-times", "sampled-softmax"),
     "pointwise attention for softmax, with times": ("hstu", "softmax"),
     "pointwise attention for softmax, without times": ("hstu-places", "softmax-places"),
     "HSTU's block for SASRec's, with softmax and times": ("softmax", "sasrec-times"),
@@ -72,10 +72,11 @@ EXPERIMENT = Experiment(
 HSTU (Zhai et al. 2024) differs from SASRec in its block, in attention without softmax, and in a bias of times. Its
 block is trained with and without times, and with and without softmax; beside it stand SASRec with times, SASRec with
 three losses, and eSASRec. All have n 50 and d 64. Rows of HSTU's block have the loss of SASRec with times: sampled
-softmax with 256 negatives. Full ranking, split by time: of each user the first item after nine tenths of all
-interactions. Validation chooses the epoch, with a patience of 15, on Beauty 8, and at most 200 epochs. Four seeds.
-MovieLens 1M needs a file with a time on each line, `user item time`, made of its ratings.dat. Without times HSTU stands
-[beside all models](../full/README.md), by leave-one-out.
+softmax with 256 negatives. SASRec with times has HSTU's biases of distances, too, in the place of learned positions.
+Full ranking, split by time: of each user the first item after nine tenths of all interactions. Validation chooses the
+epoch, with a patience of 15, on Beauty 8, and at most 200 epochs. Four seeds. MovieLens 1M needs a file with a time on
+each line, `user item time`, made of its ratings.dat. Without times HSTU stands [beside all models](../full/README.md),
+by leave-one-out.
 """,
     datasets={f"{data}-time": replace(dataset, split="time") for data, dataset in DATASETS.items()},
     rows={

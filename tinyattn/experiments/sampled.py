@@ -115,9 +115,9 @@ EXPERIMENT = Experiment(
 Each user's last item is ranked among 100 items drawn uniformly from those not in the user's training items, the
 protocol of Kang & McAuley (2018), whose numbers are in italics; beside it full ranking, for which they published none.
 n 50 and d 50 for all except BERT4Rec (d 64), which is not run on Games (no published row, and slow). Validation chooses
-the epoch, with a patience of 15, on Games 8. Trained rows have four seeds, as many were within two standard deviations
-of each other after two; BERT4Rec, the slowest, has two. A published number further away than {BAND}, the *band*,
-is named below its table.
+the epoch, of 200 at most with a patience of 15, on Games of 100 with 8. Trained rows have four seeds, as many were
+within two standard deviations of each other after two; BERT4Rec, the slowest, has two. A published number further away
+than {BAND}, the *band*, is named below its table.
 """,
     datasets=DATASETS,
     rows={

@@ -75,9 +75,9 @@ EXPERIMENT = Experiment(
 Leave-one-out tests on each user's last item, whenever that was: the model was trained on later interactions of other
 users. A split by time picks one moment, after nine tenths of all interactions, and tests users seen before it on their
 first item after it. Nothing later is trained on, as in practice. Full ranking, n 50, d 50; validation chooses the
-epoch, with a patience of 10. The two splits test different users on different items, so only the order of the models
-and their distances can be compared. Two seeds; four where models were tied after two; one for models that are tested by
-time alone.
+epoch, of 100 at most, with a patience of 10. The two splits test different users on different items, so only the order
+of the models and their distances can be compared. Two seeds; four where models were tied after two; one for models that
+are tested by time alone.
 """,
     datasets={
         f"{data}-{split}": replace(dataset, split=by)
