@@ -139,7 +139,7 @@ def rows_of_grid() -> dict[str, Row]:
             row = on_large_beauty(backbone, form)
             if backbone == "sasrec":
                 patient_large[f"large-patient-{backbone}-{form}"] = on_large_beauty(backbone, form, patience=50)
-                row = replace(row, seeds=2 if form == "none" else 1)
+                row = replace(row, seeds=2 if form in ("none", "simp") else 1)
             large[f"large-{backbone}-{form}"] = row
     rows |= {key: replace(row, late=1) for key, row in deep.items()}
     for late, more in enumerate((added, patient[20], large, patient[50], patient_large), start=2):

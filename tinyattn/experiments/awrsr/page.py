@@ -49,7 +49,7 @@ DIP = """Many runs with a patience of 15 end in a dip of validation that follows
 patience is 20."""
 COUNTS = """The paper's Beauty has 52.0 thousand users and 57.2 thousand items; this one, "the larger Beauty", has 40.2
 and 54.5, and the one judged above 22.4 and 12.1. Settings are those of Beauty above, and validation ranks 5,000
-users. With a patience of 15, the first two runs of SASRec ended after 167 and 23 epochs; so three others have 50."""
+users. With a patience of 15, the first two runs of SASRec ended after 167 and 23 epochs; so it has rows with 50."""
 EARLY = 40          # epochs
 FIGURES = {
     "ndcg": "NDCG against N (figure 2)",
