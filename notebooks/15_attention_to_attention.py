@@ -605,9 +605,9 @@ table("three runs, and three of the backbone | gain | ±", rows)
 # ## The table
 #
 # `tinyattn reproduce awrsr --data DIR` trains SASRec and STOSA, plain and refined, on MovieLens and Beauty, with three seeds each and three *other* seeds of
-# each backbone; settings, budget and the smallest difference were [written down](../tinyattn/experiments/awrsr/grid.py) before the first run. [Its page](../docs/awrsr.md) has a verdict
-# for each claim, and says what a refinement costs. Read it with what you know now: is the interval one over people or over seeds? Is the gain larger
-# than that of three other seeds?
+# each backbone; settings, budget and the smallest difference were [written down](../tinyattn/experiments/awrsr/grid.py) before the first run; rows added later have no verdict.
+# [Its page](../docs/awrsr.md) has a verdict for each claim, and says what a refinement costs. Now read it: is the interval one over people or over seeds?
+# Is the gain larger than that of three other seeds?
 #
 # | what is often said | what the cells above show |
 # |---|---|

@@ -169,6 +169,26 @@ def test_the_block_page_shows_the_code_as_it_is():
         assert squeezed(piece) in code, piece
 
 
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [("mirror", r"mirrors open chapters (.*?);"), ("player", r"step through an op or a layer in chapters (.*?)\. "),
+     ("derivation", r"Chapters (\[\d\d\]\(\S+\) and \[\d\d\]\(\S+\)) derive with it")],
+)  # fmt: skip
+def test_the_page_of_views_names_the_chapters_that_show_them(kind, sentence):
+    page = " ".join((ROOT / "docs/views.md").read_text().split())
+    (listed,) = re.findall(sentence, page)
+    named = set()
+    for first, last in re.findall(r"\[(\d\d)\]\([^)]*\)(?: to \[(\d\d)\])?", listed):
+        named |= {f"{number:02}" for number in range(int(first), int(last or first) + 1)}
+    notebooks = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    assert named == {path.name[:2] for path in notebooks if f"View('{kind}'" in path.read_text()}
+
+
+def test_the_contributing_page_names_the_figures_of_chapters():
+    (ending,) = re.findall(r"`figures/NN-\*(\.\w+)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert {path.suffix for path in (ROOT / "figures").glob("[0-9][0-9]-*")} == {ending}
+
+
 DOCS = [f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))]
 PAGES = ["README.md", "CONTRIBUTING.md", "notebooks/README.md", *DOCS]
 

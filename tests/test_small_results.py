@@ -121,6 +121,18 @@ def test_chapter_11_quotes_the_larger_worlds():
                 "does the chain stay ahead, at 99 %")  # fmt: skip
 
 
+def test_chapter_15_says_how_many_seeds_the_grid_has():
+    """Three of each form that the paper prints, and six of each backbone; rows that came later are no verdict's."""
+    folder = RESULTS / "reproduce" / "awrsr"
+    for data in ("ml-1m", "beauty"):
+        for backbone, forms in {"sasrec": ("simp", "value", "add"), "stosa": ("simp", "value", "add", "stoc")}.items():
+            assert len(list(folder.glob(f"{data}-{backbone}-none-seed?.json"))) == 6
+            assert all(len(list(folder.glob(f"{data}-{backbone}-{form}-seed?.json"))) == 3 for form in forms)
+    assert says("notebooks/15_attention_to_attention.py", "with three seeds each and three *other* seeds of",
+                "before the first run; rows added later have no verdict")  # fmt: skip
+    assert says("tinyattn/experiments/awrsr/grid.py", "**Added after the first runs**, without a verdict")
+
+
 def test_chapter_13_quotes_movielens():
     found = result("ml-1m")
     seeds, chain = found["runs"]["code"].values(), found["baselines"]["Markov"]
