@@ -137,6 +137,7 @@ def test_the_remarks_hold_of_the_committed_runs():
         assert ahead(data, "delta", "rope")
     assert all(sum(solved(data, kind) for data in searched) < 12 for kind in recurrent[:-1])
     assert solved("recall-8", *recurrent[:-1]) == 0
+    assert not any(solved("induction", kind) == solved("copy", kind) == 3 for kind in recurrent[:-1])
     assert round(mean("recall-8", "mamba", "trained"), 3) == 0.976
     assert [round(mean("recall-8", kind, "longest"), 2) for kind in ("delta", "learned")] == [0.91, 0.98]
     steps = [200 * run["epochs"] for run in results["recall-8-delta"]]
