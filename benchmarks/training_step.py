@@ -372,10 +372,20 @@ def goals(result: dict[str, Any]) -> str:
     return page(result).split("## Goals\n")[1].split("\n## ")[0].strip()
 
 
+def missed(makes: dict[str, Any]) -> str:
+    """How many goals each make of CPU misses, the newest first, with the date of its oldest result."""
+    each = []
+    for cpu, result in reversed(makes.items()):
+        values = {goal: reached(goal, result) for goal in GOALS}
+        count = sum(value is not None and value < goal.levels[0] for goal, value in values.items())
+        each.append(f"{count} on {cpu} ({min(row['machine']['date'] for row in result.values())})")
+    return f"Missed of {len(GOALS)}: {', '.join(each)}."
+
+
 def pages() -> dict[Path, str]:
     makes = makes_in(RESULT)
     last = newest(makes)
-    speed = f"{summary(last)}\n\n{goals(last)}{others(makes, PAGE)}"
+    speed = f"{summary(last)}\n\n{goals(last)}\n\n{missed(makes)}{others(makes, PAGE)}"
     return {PAGE: by_make(makes, page), README: sentence(makes), SPEED: speed}
 
 

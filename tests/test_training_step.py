@@ -90,6 +90,13 @@ def test_a_goal_can_be_missed():
     assert "| A, time | torch-mha, torch-sdpa | 3 | 5 | 8 | 1.00 | **missed** |" in training_step.page(result)
 
 
+def test_goals_that_are_missed_are_counted_on_each_make_of_cpu():
+    slower, faster = made_up(), made_up()
+    slower["A"]["contenders"]["torch-sdpa"]["seconds"] = [0.1, 0.2, 0.1]
+    text = training_step.missed({"slide rule": slower, "abacus": faster})
+    assert text == f"Missed of 9: 0 on abacus ({MACHINE['date']}), 1 on slide rule ({MACHINE['date']})."
+
+
 @pytest.fixture
 def folder():
     """Tiny batches, with weights that are nowhere 0 or 1, so that nothing is right by chance."""
