@@ -184,6 +184,14 @@ def test_the_page_of_views_names_the_chapters_that_show_them(kind, sentence):
     assert named == {path.name[:2] for path in notebooks if f"View('{kind}'" in path.read_text()}
 
 
+def test_the_timeline_says_what_latent_attention_keeps(rng):
+    x = rng.standard_normal((1, 10, 32))
+    mixer = layers.MIXERS["latent"](heads=4, latent=12, turned=6)
+    _, kept = mixer.extend(mixer.init(rng, 32), x, None, None)
+    assert layers.nbytes(kept) == 10 * (12 + 6) * x.itemsize
+    assert "it and one turned key are all that is kept" in (ROOT / "docs/timeline.md").read_text()
+
+
 def test_the_contributing_page_names_the_figures_of_chapters():
     (ending,) = re.findall(r"`figures/NN-\*(\.\w+)`", (ROOT / "CONTRIBUTING.md").read_text())
     assert {path.suffix for path in (ROOT / "figures").glob("[0-9][0-9]-*")} == {ending}
