@@ -213,6 +213,15 @@ def _row(implementation: Any, kind: str, examples: int) -> dict[str, Any]:
     }
 
 
+def _verdicts(kind: str, row: dict[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:
+    """-> the reports on a kind's bugs, the bugs that are refused, and those that are only reported."""
+    conventions = {b.name for b in ZOO[kind].BUGS if b.convention}
+    bugs = {name: report for name, report in row["bugs"].items() if name not in conventions}
+    refused = [name for name, report in bugs.items() if report["verdict"] != "right"]
+    differ = [n for n, report in bugs.items() if n not in refused and report["conventions"] + report["not offered"]]
+    return bugs, refused, differ
+
+
 def _fair_lines(found: dict[str, Any]) -> list[str]:
     lines = [
         "## What a user reads, without --strict",
@@ -227,9 +236,7 @@ def _fair_lines(found: dict[str, Any]) -> list[str]:
     missed = []
     for kind, row in found["kinds"].items():
         conventions = {b.name for b in ZOO[kind].BUGS if b.convention}
-        bugs = {name: report for name, report in row["bugs"].items() if name not in conventions}
-        refused = [name for name, report in bugs.items() if report["verdict"] != "right"]
-        differ = [n for n, report in bugs.items() if n not in refused and report["conventions"] + report["not offered"]]
+        bugs, refused, differ = _verdicts(kind, row)
         gone = [name for name in bugs if name not in refused + differ]
         named = [name for name, report in bugs.items() if name in report.get("named", ())]
         wrongly = [name for name, report in bugs.items() if report.get("named") and name not in report["named"]]
@@ -251,9 +258,11 @@ def quote(result: dict[str, Any]) -> str:
     bugs, killed = sum(r["bugs"] for r in rows), sum(r["killed"] for r in rows)
     there, seen, known, right = (sum(r[key] for r in planted) for key in ("planted", "killed", "known", "named right"))
     wrong = sum(len(r["named wrong"]) for r in planted)
+    noted = sum(len(_verdicts(kind, row)[2]) for kind, row in result["fair"]["kinds"].items())
     return (
-        f"It finds {killed} of the {bugs} bugs of the zoo, which has {len(rows)} kinds, and {seen:,} of {there:,} "
-        f"that an independent author planted in implementations written otherwise (loops, einsum, in place). "
+        f"It finds {killed} of the {bugs} bugs of the zoo, which has {len(rows)} kinds ({noted} of them fail only with "
+        f"`--strict`: they are conventions, or forms that are not offered), and {seen:,} of {there:,} that an "
+        "independent author planted in implementations written otherwise (loops, einsum, in place). "
         f"{known} of these are also in the zoo: it names {right} of them rightly ({100 * right / known:.0f} %), and "
         f"{wrong} wrongly. Of {held['implementations']} correct implementations, with up to {held['examples']:,} cases "
         f"a property, it calls {len(held['accused'])} wrong ([measured](../benchmarks/results/zoo.md) "

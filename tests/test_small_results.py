@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.transformers import GOALS
+from tinyattn.check.zoo import ZOO
 from tinyattn.evaluation.means import CHANCE, compare_means
 
 NEW, TEN, ONE, LARGE = (
@@ -79,6 +80,14 @@ def test_two_bugs_at_once_are_named_as_docs_say():
     assert first / drawn > 0.95
     assert round(10 * both / drawn) == 3
     assert says("docs/check.md", "it nearly always names one of them, and both in three of ten cases")
+
+
+def test_bugs_that_only_strict_refuses_are_counted_on_the_page():
+    known = {(kind, bug.name) for kind, zoo in ZOO.items() for bug in zoo.BUGS if not bug.convention}
+    reports = ((kind, *each) for kind, row in result("zoo")["fair"]["kinds"].items() for each in row["bugs"].items())
+    found = [report for kind, name, report in reports if (kind, name) in known and report["verdict"] == "right"]
+    assert all(report["conventions"] or report["not offered"] for report in found)
+    assert says("docs/check.md", f"({len(found)} of them fail only with `--strict`")
 
 
 def test_long_histories_or_several_heads_make_refining_slower_than_a_second_block():
