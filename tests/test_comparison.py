@@ -122,11 +122,14 @@ def test_heads_with_a_quadratic_bias_are_a_convolution():
     for sharpness in (1.0, 5.0, 10.0, 20.0, 46.0):
         value, zeros = np.broadcast_to(x, (heads, n, d)), np.zeros((heads, n, 1))
         out, _ = attention(zeros, zeros, value, bias=-sharpness * shift.astype(float) ** 2)
-        off.append(np.max(np.abs(np.sum(out @ W, axis=0)[1:-1] - convolved)))
+        joined = np.sum(out @ W, axis=0)
+        off.append(np.max(np.abs(joined[1:-1] - convolved)))
     assert off == sorted(off, reverse=True)
     assert off[1] / off[2] == pytest.approx(math.exp(5), rel=0.05)
     assert off[0] > 1
     assert off[-1] < 1e-13
+    first, last = (sum(x[i] @ W[h] for i, h in pairs) for pairs in (((0, 1), (1, 2)), ((n - 2, 0), (n - 1, 1))))
+    assert min(np.max(np.abs(joined[0] - first)), np.max(np.abs(joined[-1] - last))) > 0.5  # zeros beyond the edges
 
 
 def test_what_is_held_constant_multiplies_the_cost():
