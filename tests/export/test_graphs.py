@@ -1,6 +1,7 @@
 """Exported graphs, computed by ONNX Runtime, give the library's scores."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,6 +120,21 @@ def test_older_runtimes_read_the_graph(options):
     nodes = onnx.load_from_string(onnx_graph(untrained(SASRec, **options))).graph.node
     assert "Cos" not in {node.op_type for node in nodes}
     assert len({node.name for node in nodes if node.name}) == len(nodes)
+
+
+def test_the_products_with_a_million_items_beside_the_rest_of_the_graph():
+    graph = onnx.load_from_string(onnx_graph(untrained(SASRec, maxlen=200, dim=50, blocks=2)))
+    products = [node for node in graph.graph.node if node.op_type == "MatMul"]
+    shapes = {x.name: tuple(x.dims) for x in graph.graph.initializer}
+    inside = dict.fromkeys(name for node in products for name in (*node.input, *node.output) if name not in shapes)
+    graph.graph.output.extend(onnx.ValueInfoProto(name=name) for name in inside)
+    session = runtime.InferenceSession(graph.SerializeToString())
+    shapes |= {name: x.shape for name, x in zip(inside, session.run([*inside], {"ids": np.ones((1, 200), int)}),
+                                                strict=True)}  # fmt: skip
+    *rest, _ = [shapes[node.input[0]][-1] * np.prod(shapes[node.output[0]]) for node in products]   # the last: scores
+    page = (Path(__file__).parents[2] / "docs" / "production.md").read_text()
+    assert round(50e6 / sum(rest)) == 8
+    assert "some eight times the multiply-adds of the rest of the graph" in page
 
 
 def test_a_function_without_an_operator_is_named_with_its_line(monkeypatch):
