@@ -10,6 +10,7 @@ from benchmarks import cold_items, ladder, one_more, pools, scaling, training_st
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.ml_1m import TABLE
 from tinyattn.evaluation.means import CHANCE, compare_means
+from tinyattn.fast.tiles import LONG
 from tinyattn.layers import MECHANISMS
 
 
@@ -81,6 +82,14 @@ def test_a_token_costs_about_the_same_where_what_is_kept_does_not_grow():
         fixed = {key: took for key, took in same.items() if key[1]}
         assert len(fixed) > 10
         assert all(len(took) > 1 and max(took) < 1.1 * min(took) for took in fixed.values()), (cpu, fixed)
+
+
+def test_full_attention_takes_memory_that_grows_with_n_from_the_length_of_its_second_form_on():
+    says("docs/speed.md", f"| `full` | n²; from {LONG:,} keys on in memory that grows with n |")
+    for cpu, found in result("long_attention").items():
+        short, long = (found["one"][str(n)] for n in (LONG, 4 * LONG))
+        grows = {form: long[form]["own"] / short[form]["own"] for form in ("flash", "tiles")}
+        assert grows["flash"] < 4 < 4**1.5 < grows["tiles"], cpu
 
 
 def test_readmes_first_command_takes_half_a_minute_to_a_minute_on_two_cores():
