@@ -60,8 +60,8 @@ def test_a_short_history_takes_little_longer_than_a_shorter_one():
 
 
 def test_no_mechanism_saves_much_at_200_items():
-    says("docs/speed.md", "none of those measured saves more than 2 % of a step, on either make of CPU, and `strided` "
-                          "takes three times as long")  # fmt: skip
+    says("docs/speed.md", "none of those measured saves more than 2 % of a step, on either make of CPU, and `strided`, "
+                          "with one head, takes three times as long")  # fmt: skip
     makes = [found["steps"] for found in result("order-and-cost")["seconds"].values()]
     assert len(makes) == 2
     for steps in makes:
