@@ -266,7 +266,8 @@ def quote(result: dict[str, Any]) -> str:
         f"{known} of these are also in the zoo: it names {right} of them rightly ({100 * right / known:.0f} %), and "
         f"{wrong} wrongly. Of {held['implementations']} correct implementations, with up to {held['examples']:,} cases "
         f"a property, it calls {len(held['accused'])} wrong ([measured](../benchmarks/results/zoo.md) "
-        f"{held['machine']['date']}). It was mended by all of these, so none is unseen."
+        f"{held['machine']['date']}). The checker was changed where it failed on any of these, so they say little "
+        "about bugs of other kinds."
     )
 
 
@@ -323,8 +324,8 @@ def _naming_lines(found: dict[str, Any]) -> list[str]:
         f"({100 * right / known:.0f} %)",
         "",
         "Bugs planted by somebody else in implementations written differently (loops, einsum, in place), in "
-        "`tests/check/variants/`; the checker was mended by them, too. Known ones are in the zoo; naming one among "
-        "equals counts as right. "
+        "`tests/check/variants/`; the checker was changed where it failed on them, too. Known ones are in the zoo; "
+        "naming one among equals counts as right. "
         f"{wrong} were given a wrong name. Of {unknown} bugs that the zoo does not have under that name, "
         f"{strange} were named; benchmarks/results/zoo.json lists the names.",
         "",

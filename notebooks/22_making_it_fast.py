@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 22 · Making it fast
 #
-# A textbook's way to train SASRec took 533 ms a step on the machine of [this record](../benchmarks/results/ladder.md). The library's took 75, with the same gradients. **Where did the time go, and how
+# A textbook's way to train SASRec took 533 ms a step on the Intel processor of [this record](../benchmarks/results/ladder.md). The library's took 75, with the same gradients. **Where did the time go, and how
 # do you find out without fooling yourself?**
 #
 # The method of this chapter is one loop: measure, change one thing, show that no number changed, measure again. You write three faster forms, a benchmark that cannot be fooled, and a test for other
