@@ -12,7 +12,7 @@ from tqdm import tqdm
 from tests.models.worlds import TINY
 from tinyattn import backend
 from tinyattn.data import Sampler, leave_one_out
-from tinyattn.files import Arrays, FileError, write_arrays
+from tinyattn.files import Arrays, FileError, read_arrays, write_arrays
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import DivergedError, InterruptedRunError, Learner, Settings, around, state, train
 from tinyattn.training.around import BAR
@@ -152,8 +152,6 @@ ROW = ("epoch", "steps", "loss", "valid", "gradient_norm", "seconds", "tokens_pe
 
 
 def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
-    from tinyattn.files import read_arrays, write_arrays
-
     path = tmp_path / "c.npz"
     with pytest.raises(DivergedError):
         run(Settings(epochs=2, lr=1e38), checkpoint=path, identity={})
@@ -187,6 +185,22 @@ def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
         write_arrays(path, "checkpoint", *damaged)
         with pytest.raises(FileError, match="not a whole tinyattn checkpoint"):
             run(Settings(epochs=2, lr=1e38), checkpoint=path, identity={})
+
+
+def test_a_checkpoint_of_tinyattn_0_1_goes_on(tmp_path):
+    """Its rows have neither steps nor seconds."""
+    path = tmp_path / "c.npz"
+    with pytest.raises(InterruptedRunError):
+        run(model=Stops(5, ctrl_c), checkpoint=path, identity={})
+    meta, arrays = read_arrays(path, "checkpoint")
+    (row,) = meta["scalars"]["history"]
+    for name in ("steps", "seconds"):
+        del row[name]
+    write_arrays(path, "checkpoint", meta, dict(arrays))
+    parameters, history = run(checkpoint=path, identity={})
+    whole, expected = run()
+    assert np.array_equal(parameters, whole)
+    assert timeless(history) == timeless(expected)
 
 
 def test_another_identity_or_a_damaged_checkpoint_is_refused(tmp_path):

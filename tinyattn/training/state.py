@@ -131,7 +131,8 @@ class State:
             if not 0 <= value <= limit:
                 raise ValueError(f"{name} is {shortened(repr(value))}, expected 0 to {limit}")
         for row in self.history:
-            row.setdefault("steps", row["epoch"] * len(self.seen))          # tinyattn 0.1 did not write them
+            row.setdefault("steps", row["epoch"] * len(self.seen))          # tinyattn 0.1 did not write these two
+            row.setdefault("seconds", 0.0)
         if epochs != self.step // len(self.seen) or not all(map(_is_row, self.history)):
             raise ValueError(f"step {self.step} with this history")
 
