@@ -60,6 +60,7 @@ def test_a_kernel_is_held_to_its_readable_form(name, proven, monkeypatch):  # no
     assert row["item"] == name
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*overflow encountered in scalar")
 def test_attention_is_timed_in_each_way(proven):  # noqa: F811
     row = gpu_times.attention_times("strict", 3)

@@ -103,13 +103,14 @@ def sample_deviation(x, gamma, beta):
 
 
 BESIDE = [  # kind, implementation, its bug, its convention
-    ("attention", summed_over_queries, "in the softmax, the axis is wrong", "a mask that is True"),
+    pytest.param("attention", summed_over_queries, "in the softmax, the axis is wrong", "a mask that is True",
+                 marks=pytest.mark.slow),
     ("lstm", no_tanh, "in the new state, tanh is missing", "the columns of the gates stand in the order i, f, g, o"),
     ("rotary", plus_twice, "(half_missing)", "pairs are features i and i + d/2"),
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, 1 + gamma, 1e-6)[0], "(one_plus_gamma)", "eps is fixed at 1e-6"),
     ("conv1d", flipped, "(flipped)", "padding is fixed: causal"),
     ("layer_norm", sample_deviation, "(ddof1)", "eps is fixed at 1e-6"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "implementation", "name", "convention"), BESIDE)

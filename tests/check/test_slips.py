@@ -105,6 +105,7 @@ def test_a_change_that_changes_nothing_is_not_named():
     assert not [name for name in names(wrong, "dropout")[0] if ".py" in name]
 
 
+@pytest.mark.slow
 def test_without_a_name_it_is_said_where_it_is_wrong():
     def rnn(x, W, U, b, h0=None):
         h, out = np.zeros((*x.shape[:-2], len(U)), x.dtype) if h0 is None else np.sin(3 * h0), []
