@@ -211,14 +211,14 @@ def test_questions_say_when_runs_ended():
     assert stops("full", *trained("full", "ml-1m", published)) == {(15, 200)}
     assert (stops("full", published), stops("full", *trained("full", "beauty"))) == ({(40, 200)}, {(8, 200)})
     assert says("full", "the epoch, of 200 at most, with a patience of 15, on Beauty 8; gBCE as published has 40")
-    for data, told in {"ml-1m": (15, 200), "games": (8, 100)}.items():
+    for data, limits in {"ml-1m": (15, 200), "games": (8, 100)}.items():
         variants = [f"{data}-{key}" for key in DIAGNOSES[data]]
-        assert stops("sampled", *trained("sampled", data, *variants)) == {told}
+        assert stops("sampled", *trained("sampled", data, *variants)) == {limits}
     assert says("sampled", "the epoch, of 200 at most with a patience of 15, on Games of 100 with 8")
     assert stops("splits", *trained("splits", "")) == {(10, 100)}
     assert says("splits", "the epoch, of 100 at most, with a patience of 10")
-    for model, told in {"sasrec": (10, 100), "gru4rec": (10, 300)}.items():
-        assert stops("density", *(key for key in trained("density", "") if key.endswith(model))) == {told}
+    for model, limits in {"sasrec": (10, 100), "gru4rec": (10, 300)}.items():
+        assert stops("density", *(key for key in trained("density", "") if key.endswith(model))) == {limits}
     assert says("density", "with a patience of 10, SASRec's of 100 at most, GRU4Rec's of 300")
     assert [run["epochs"] for run in results("density")["newest-50-sasrec"]].count(100) == 2
     longer, patient = results("sampled")["games-sasrec-longer"] + results("sampled")["games-fpmc-patience"]
