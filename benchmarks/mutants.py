@@ -48,6 +48,7 @@ from benchmarks.mutants_known import (
     hash_of,
     key,
     keys_in,
+    machines_of,
     name_of,
     op_of,
     page,
@@ -111,12 +112,15 @@ def of_ops(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
         print("\n".join(m.name for m in chosen))
         return
     reasons = known_reasons()
-    found = still_known({} if options.fresh else earlier(), every, reasons)
+    before = {"files": {}} if options.fresh else earlier()
+    known = still_known(before, every, reasons)
+    found, machine = dict(known), describe_code("tinyattn", "tests")
     to_do = [m for m in chosen if key(m) not in found]
 
     def save() -> None:
-        how = {"machine": describe_code("tinyattn", "tests"), "seeds": SEEDS, "budget": BUDGET}
-        write_result(RESULT, earlier() | how | {"files": by_file(every, found)})
+        machines = machines_of(before["files"], known, found, machine)
+        files = {name: {"machines": machines[name], **row} for name, row in by_file(every, found).items()}
+        write_result(RESULT, earlier() | {"seeds": SEEDS, "budget": BUDGET, "files": files})
 
     if to_do:
         with_checks(partial(run, to_do, found, options.jobs, save))

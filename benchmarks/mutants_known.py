@@ -127,6 +127,22 @@ def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons:
     return {name: by for name, by in found.items() if name in names}
 
 
+def machines_of(
+    before: dict[str, Any], known: Iterable[str], found: Iterable[str], now: dict[str, Any]
+) -> dict[str, list[dict[str, Any]]]:
+    """{file: the machine and commit of each run that tried its mutants}, from the entries of the results before this run.
+
+    Those in `known` were tried before this run, the rest of `found` on the machine `now`.
+    """
+    each: dict[str, list[dict[str, Any]]] = {}
+    for name in dict.fromkeys(mutant.split(": ")[0] for mutant in known):
+        each[name] = list(before[name]["machines"])
+    for name in dict.fromkeys(mutant.split(": ")[0] for mutant in set(found) - set(known)):
+        if now not in each.setdefault(name, []):
+            each[name].append(now)
+    return each
+
+
 def read_equivalent(path: Path, names: set[str] | None = None) -> dict[str, str]:
     """{key of a mutant: why it is equivalent}. Raises ValueError for a key that is not in `names`, or is repeated."""
     reasons: dict[str, str] = {}
@@ -170,7 +186,7 @@ def rows_of(result: dict[str, Any], reasons: dict[str, str]) -> list[dict[str, A
 
 def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
     """The Markdown page, from the results file and the reasons alone."""
-    rows, machine = rows_of(result, reasons), result["machine"]
+    rows, machines = rows_of(result, reasons), [m for row in result["files"].values() for m in row["machines"]]
     total, specs, tests = (sum(row[k] for row in rows) for k in ("mutants", "by specs", "by tests"))
     equivalent, survive, refuted = ([m for row in rows for m in row[k]] for k in ("equivalent", "survive", "refuted"))
     lines = [
@@ -199,8 +215,7 @@ def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
         lines += ["## Called equivalent, and killed", "", *(f"- `{m}`" for m in refuted), ""]
     lines += ["## Equivalent, and why", "", *by_reason(equivalent, reasons)]
     lines += [
-        f"The ops: made by `python benchmarks/mutants.py` on {machine['cpu']}, NumPy {machine['numpy']}, Python "
-        f"{machine['python']}, commit {machine['commit']}, {machine['date']}.",
+        f"The ops: made by `python benchmarks/mutants.py` on {made_on(*machines)}.",
         "",
     ]
     return "\n".join(lines + rooms_part(result.get("rooms", {})))

@@ -20,6 +20,8 @@ from benchmarks.mutants_known import (
     hash_of_code,
     key,
     keys_in,
+    machines_of,
+    page,
     path_of,
     read_equivalent,
     rooms_part,
@@ -267,12 +269,16 @@ def test_a_mutant_is_tried_by_pytest_in_a_copy_of_the_project(tmp_path, monkeypa
     assert (copy / "toy.py").read_text() == (whole / "toy.py").read_text()
 
 
+def machine(commit="1111111"):
+    return {"cpu": "AMD EPYC", "cores": 2, "python": "3.11", "numpy": "2", "commit": commit, "date": "2026-01-01"}
+
+
 def test_the_page_counts_a_room_and_marks_what_no_test_reaches():
     killers = {"f: 1 -> 0 in x[1]": "tests/t.py::x", "f: 2 -> 3": None, "f: 3 -> 4": NOT_REACHED, "f: 4 -> 5": None}
     assert by_line(killers)["x[1]"] == {"f: 1 -> 0": "tests/t.py::x"}
     assert by_name(by_line(killers)) == killers
-    machine = mutants.earlier()["machine"]
-    room = {"machine": machine, "seed": 0, "mutants": 9, "files": {"data/a.py": {"killed by": {"a": by_line(killers)}}}}
+    files = {"data/a.py": {"killed by": {"a": by_line(killers)}}}
+    room = {"machine": machine(), "seed": 0, "mutants": 9, "files": files}
     reasons = {"data/a.py: f: 4 -> 5": "No digit of it is read."}
     counts = counts_of(room, reasons)
     assert (counts["sampled"], counts["killed"], len(counts["survive"]), counts["enough"]) == (4, 1, 2, False)
@@ -281,6 +287,21 @@ def test_the_page_counts_a_room_and_marks_what_no_test_reaches():
     page = rooms_part({"data": room | {"because": reasons}})
     assert "| data | 9 | 4 | 1 | 1 | 2 | 1 | 33% |" in page
     assert "- `data/a.py: f: 3 -> 4` (not reached)" in page
+
+
+def test_results_say_where_each_file_was_tried():
+    """Results of earlier runs stay with the commit that they were made at."""
+    old, now = machine("1111111"), machine("2222222")
+    before = {"a.py": {"machines": [old]}, "b.py": {"machines": [old]}, "changed.py": {"machines": [old]}}
+    found = ["a.py: f: 1 -> 2", "b.py: f: 1 -> 2", "b.py: f: 2 -> 3", "changed.py: f: 1 -> 2"]
+    tried = machines_of(before, found[:2], found, now)
+    assert tried == {"a.py": [old], "b.py": [old, now], "changed.py": [now]}
+    assert machines_of({n: {"machines": m} for n, m in tried.items()}, found[:3], found, now) == tried
+    killers = by_line({"f: 1 -> 2": "tests/t.py::x"})
+    files = {n: {"machines": m, "killed by": {"f": killers}} for n, m in tried.items()}
+    made = page({"seeds": 15, "budget": 30.0, "files": files}, {}).splitlines()[-1]
+    assert "commit 1111111, 2026-01-01; " in made
+    assert "commit 2222222" in made
 
 
 @pytest.mark.slow
