@@ -130,7 +130,7 @@ def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons:
 def machines_of(
     before: dict[str, Any], known: Iterable[str], found: Iterable[str], now: dict[str, Any]
 ) -> dict[str, list[dict[str, Any]]]:
-    """{file: the machine and commit of each run that tried its mutants}, from the entries of the results before this run.
+    """{file: the machine and commit of each run that tried its mutants}, from the entries of the results so far.
 
     Those in `known` were tried before this run, the rest of `found` on the machine `now`.
     """
