@@ -38,8 +38,7 @@ TRIED = """
 What was also tried to make `selective_scan` faster, and failed: chunks and pieces of other sizes; axes in another
 order (N before chunks), by which exp(Δ A) and the sums of the backward cost less and the outer products more; products
 that broadcast, or that BLAS makes one by one, in place of `einsum`; exp(Δ A) computed once more in the backward, in
-place of keeping it. What is left are passes over n N d numbers: eight in the forward, the exponential
-included, and eleven in the backward.
+place of keeping it.
 """
 Arrays = dict[str, np.ndarray]
 

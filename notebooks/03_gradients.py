@@ -440,7 +440,7 @@ show_figure(
 #
 # Two more curves show what changes if you nudge *one way* only, $(L(x + h) - L(x)) / h$, and if you compute in float32, where
 # $\varepsilon \approx 10^{-7}$. One-sided steps have an error that grows like $h$ and not like $h^2$: their best step is smaller, between
-# $10^{-8}$ and $10^{-7}$, and a thousand times less exact. In float32 the best step is near $10^{-2}$, and at $10^{-6}$ the error is
+# $10^{-8}$ and $10^{-7}$, and hundreds of times less exact. In float32 the best step is near $10^{-2}$, and at $10^{-6}$ the error is
 # already about 3 %.
 #
 # That is why `gradcheck` works in float64, nudges both ways, and only then compares the float32 backward with the float64 one. Its $h$ is
