@@ -14,8 +14,8 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.machine import RESULTS, ROOT, read_no_arguments, write_pages
-from tinyattn.experiments import EXPERIMENTS, Results, results_of
-from tinyattn.experiments.tables import cell, heading, made, minutes
+from tinyattn.experiments import EXPERIMENTS, Results, Row, results_of
+from tinyattn.experiments.tables import cell, ended_by_limit, heading, made, minutes
 
 PAGE = ROOT / "docs" / "models.md"
 SETS = ("MovieLens 1M", "Beauty", "Beauty, by time", "Games, among 100")
@@ -53,25 +53,30 @@ def column(runs: list[dict[str, Any]], metric: tuple[str, str]) -> str:
     return cell([run["metrics"][protocol][name] for run in runs], digits=3)
 
 
-def table(sampled: Results, full: Results, splits: Results) -> str:
+def table(read: dict[str, Results]) -> str:
     lines = heading(["`--model`", *SETS, "minutes of training on MovieLens 1M"])
-    printed: dict[Any, Any] = {}
+    printed: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, Row] = {}
     for title, (flags, one, other) in MODELS.items():
-        dense = (full, f"ml-1m-{other}") if other else (sampled, f"ml-1m-{one}")
-        by_time = (splits, f"beauty-time-{BY_TIME.get(title) or other or one}")
-        shown = dense, (full, other and f"beauty-{other}"), by_time, (sampled, one and f"games-{one}")
-        runs = [results.get(key or "", []) for results, key in shown]
+        dense = ("full", f"ml-1m-{other}") if other else ("sampled", f"ml-1m-{one}")
+        by_time = ("splits", f"beauty-time-{BY_TIME.get(title) or other or one}")
+        shown = dense, ("full", other and f"beauty-{other}"), by_time, ("sampled", one and f"games-{one}")
+        runs = [read[experiment].get(key or "", []) for experiment, key in shown]
         cells = [flags, *map(column, runs, (FULL, FULL, FULL, UNI100)), minutes(runs[0]) if runs[0] else ""]
-        printed |= {(title, name): found for name, found in zip(SETS, runs, strict=True)}
+        for name, found, (experiment, key) in zip(SETS, runs, shown, strict=True):
+            if found:
+                printed[f"{title} on {name}"], rows[f"{title} on {name}"] = found, EXPERIMENTS[experiment].rows[key]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     caption = ("NDCG@10, mean ± standard deviation over seeds; an empty cell has no run. Minutes are the mean number "
                "of epochs at the pace of the quickest run:")  # fmt: skip
-    sizes = [size(results, key, title) for title, results, key in (
-        (SETS[0], full, "ml-1m-bce"), (SETS[1], full, "beauty-bce"), (SETS[3], sampled, "games-sasrec"))]  # fmt: skip
+    sizes = [size(read[experiment], key, title) for title, experiment, key in (
+        (SETS[0], "full", "ml-1m-bce"), (SETS[1], "full", "beauty-bce"), (SETS[3], "sampled", "games-sasrec"))
+    ]  # fmt: skip
     notes = """What was run on MovieLens 1M (on Beauty and Games with dropout .5 and patience 8; on Games with at most
 100 epochs, and SASRec with d 50):"""
     commands = ["```text", *(command(one, other) for _, one, other in MODELS.values()), "```"]
-    return "\n".join([caption, "", *lines, "", f"{' '.join(sizes)} {made(printed)}", "", notes, "", *commands])
+    how = [f"{' '.join(sizes)} {made(printed)}", "", ended_by_limit(rows, printed)]
+    return "\n".join([caption, "", *lines, "", *how, "", notes, "", *commands])
 
 
 def command(one: str | None, other: str | None) -> str:
@@ -96,7 +101,7 @@ def size(results: Results, key: str, title: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    return {PAGE: table(*(results_of(EXPERIMENTS[name], RESULTS / "reproduce" / name) for name in READ))}
+    return {PAGE: table({name: results_of(EXPERIMENTS[name], RESULTS / "reproduce" / name) for name in READ})}
 
 
 if __name__ == "__main__":

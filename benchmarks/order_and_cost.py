@@ -75,7 +75,9 @@ TABLE = Table(
     published=[],
     remarks="""
 Every row is SASRec in its pre-LN form, d 50, two blocks, one head, BCE with one negative; mechanisms have learned
-positions, position schemes full attention. Seconds are those of an epoch's training steps on two workers, timed side by
+positions, position schemes full attention. Each run had 60 epochs without early stopping, and its best epoch was one of
+the last five: most might have learned more ([sixty epochs are too few](reproduce/ablations/README.md)), and then their
+order may be another. Seconds are those of an epoch's training steps on two workers, timed side by
 side (`--seconds`), with their ratio to the first row's in brackets. A difference that is not larger than that between
 two seeds of the first row says nothing. Sinusoids are added as they are, with entries of about .7 beside item
 embeddings that begin far smaller; Kang & McAuley (2018, section III.A) found fixed positions worse, too.

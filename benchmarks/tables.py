@@ -152,7 +152,8 @@ def page(table: Table, result: dict[str, Any]) -> str:
     runs = [run for done in result.get("runs", {}).values() for run in done.values()]
     timed = result.get("seconds", {}).values()  # of each make of CPU
     machines = made_on(result["machine"], *(part["machine"] for part in (*runs, *timed) if "machine" in part))
-    more, none = list(table.more), " |" * len(table.more)
+    more = ["best epoch", *table.more]
+    none = " |" * len(more)
     lines = [
         f"# {table.heading}",
         "",
@@ -168,7 +169,7 @@ def page(table: Table, result: dict[str, Any]) -> str:
         runs = list(result.get("runs", {}).get(key, {}).values())
         if runs:
             cells = [cell([run[p][m] for run in runs]) for p, m in COLUMNS]
-            cells += [of(result, key) for of in table.more.values()]
+            cells += [_best(runs), *(of(result, key) for of in table.more.values())]
             lines.append(f"| **{configuration.title}** | {len(runs)} | " + " | ".join(cells) + " |")
         else:
             lines.append(f"| {configuration.title} | none yet |" + " |" * len(COLUMNS) + none)
@@ -182,6 +183,14 @@ def page(table: Table, result: dict[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _best(runs: list[dict[str, Any]]) -> str:
+    """The epochs that validated best, and of how many: a best one near the last says that more might be better."""
+    some = sorted({run["epochs"] for run in runs})
+    return "; ".join(
+        f"{', '.join(str(run['best epoch']) for run in runs if run['epochs'] == epochs)} of {epochs}" for epochs in some
+    )
 
 
 def summary(table: Table, result: dict[str, Any]) -> str:

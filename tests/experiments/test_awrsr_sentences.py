@@ -81,8 +81,8 @@ def test_with_more_patience_signs_of_stosas_gains_on_beauty_change():
     says("With 20, the same seeds trained on, one of six runs of the backbone and three of twelve refined ones still "
          "have their best epoch before the 40th, and the gains are M_simp +3.6 %, M_value -3.4 %, M_add +5.4 % and "
          "M_stoc +0.0 %, each with an interval that contains 0; with 15 all four are below 0. So the signs of two of",
-         "With 50, no run ends in the dip: two of the backbone have .0354, one each of M_simp and M_value .0356 and "
-         ".0345.")  # fmt: skip
+         "With 50, no run ends in the dip: two of the backbone, both ended by the limit of 200 epochs, have .0354, one "
+         "each of M_simp and M_value .0356 and .0345.")  # fmt: skip
     of = {(form, patience): RUNS.get(f"beauty-stosa-{form}{patience}", []) for form in OF_BACKBONE["stosa"]
           for patience in ("", "-patience-20", "-patience-50")}  # fmt: skip
     early = {key: sum(int(np.argmax(run["valid"])) < 40 - 1 for run in runs) for key, runs in of.items()}
@@ -98,6 +98,8 @@ def test_with_more_patience_signs_of_stosas_gains_on_beauty_change():
         else:
             assert all(row.startswith("-") for row in rows)
     runs = {form: of[form, "-patience-50"] for form in ("none", "simp", "value")}
+    assert {form: [run["epochs"] == 200 for run in some] for form, some in runs.items()} == {
+        "none": [True, True], "simp": [False], "value": [False]}  # fmt: skip
     assert not any(early[form, "-patience-50"] for form in runs)
     assert {form: (len(some), round(mean(f"beauty-stosa-{form}-patience-50"), 4)) for form, some in runs.items()} == {
         "none": (2, 0.0354), "simp": (1, 0.0356), "value": (1, 0.0345)}  # fmt: skip
@@ -319,6 +321,14 @@ def test_what_refinements_add_to_a_step():
     assert [round(share, 1) for share in reach("value")] == [1.7, 2.9]
     says("A whole second block costs more than M_simp or M_add do, but for SASRec with n 200, or with n 100 and four "
          "heads.")  # fmt: skip
+    assert ("on full histories of 200 items M_simp and M_add slow a step more than a second block does "
+            "([measured](../benchmarks/results/refinements.md); with MovieLens's own lengths only n 50 was measured, "
+            "where they do not)") in (ROOT / "docs" / "sources.md").read_text()  # fmt: skip
+    for n, lengths, more in ((200, "full", True), (50, "MovieLens 1M", False)):
+        (forms,) = (case["forms"] for case in cases if (case["host"], case["shape"][0], case["lengths"]) == (
+            "sasrec", n, lengths))  # fmt: skip
+        added = [refinements.slower(forms, form) > refinements.slower(forms, "layer") for form in ("simp", "add")]
+        assert added == [more, more]
     dearer = [(case["host"], *case["shape"]) for case in cases
               if max(refinements.slower(case["forms"], form) for form in ("simp", "add"))
               > refinements.slower(case["forms"], "layer")]  # fmt: skip

@@ -15,6 +15,7 @@ from tinyattn.experiments.tables import (
     compare,
     contrasts,
     dots,
+    ended_by_limit,
     epochs,
     figures,
     heading,
@@ -187,6 +188,19 @@ def test_commits_are_listed_and_a_tree_with_changes_is_marked():
     assert found.endswith(
         "Commits, with their runs: def (2), abc+ (1), unknown (1); + marks a tree with changes that were not committed."
     )
+
+
+def test_runs_that_the_limit_ended_are_listed_unless_they_had_no_patience():
+    def row(**options):
+        return Row("SASRec", "series", "sasrec", options)
+
+    rows = {"limited": row(epochs=5, patience=2), "stopped": row(epochs=9, patience=2), "fixed": row(epochs=5),
+            "patient": row(epochs=5, patience=0), "counted": row(), "absent": row(epochs=5, patience=2)}  # fmt: skip
+    some = {key: [run(took=5), run(took=4)] for key in rows} | {"absent": []}
+    sentence = "The limit of epochs ended these runs, which might have learned more: limited (1 of 2)."
+    assert ended_by_limit(rows, some) == sentence
+    assert ended_by_limit(rows, some | {"limited": [run(took=4)]}) == ""
+    assert f"\n\n{sentence}\n\nMade by" in page(replace(SMALL, rows=rows), some, [["a"]])
 
 
 def test_runs_to_come_take_as_long_as_their_likes():

@@ -70,8 +70,7 @@ EXPERIMENT = Experiment(
     question="""
 MovieLens 1M, SASRec's network with its attention, or with a recurrent network in its place; all else is the same: two
 pre-LN blocks, d 50, learned positions, cross-entropy over all items, batches of 64 users, at most 40 epochs with a
-patience of 5, the epoch that validates best. The settings are SASRec's, and were tuned for no mixer. A row of 40 epochs
-was ended by that limit, and might have learned more.
+patience of 5, the epoch that validates best. The settings are SASRec's, and were tuned for no mixer.
 
 Every mixer is as wide as a token, so that items have 50 numbers in all rows. Of maps from d to d, attention has three
 here (it has no output projection), RWKV four, Gated DeltaNet five, a GRU six and an LSTM eight; Mamba scans d channels

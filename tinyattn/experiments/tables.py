@@ -3,7 +3,7 @@
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..evaluation import Comparison, compare_means, holm, overlap
@@ -211,6 +211,14 @@ def _commits(runs: Runs) -> str:
     return f" Commits, with their runs: {shown}{marked}." if shown else ""
 
 
+def ended_by_limit(rows: Mapping[str, Row], results: Results) -> str:
+    """A sentence about runs with a patience that had as many epochs as allowed; "" without any."""
+    counts = {key: sum(run["epochs"] == rows[key].options["epochs"] for run in runs)
+              for key, runs in results.items() if rows[key].options.get("patience")}  # fmt: skip
+    ended = "; ".join(f"{key} ({n} of {len(results[key])})" for key, n in counts.items() if n)
+    return f"The limit of epochs ended these runs, which might have learned more: {ended}." if ended else ""
+
+
 def to_come(experiment: Experiment, results: Results) -> str:
     """The number of missing runs of the grid, an estimate of their hours, and the command that carries them out."""
     left = missing(experiment, results)
@@ -239,9 +247,10 @@ def missing(experiment: Experiment, results: Results) -> dict[str, int]:
 
 
 def page(experiment: Experiment, results: Results, parts: Sequence[Sequence[str]]) -> str:
-    """The question, the parts, remarks on a finished grid, and how the page was made."""
+    """The question, the parts, remarks on a finished grid, runs that the limit ended, and how the page was made."""
     remarks = [[experiment.remarks.strip()]] if experiment.remarks and not missing(experiment, results) else []
-    body = [line for part in (*parts, *remarks) if part for line in (*part, "")]
+    limited = [[sentence]] if (sentence := ended_by_limit(experiment.rows, results)) else []
+    body = [line for part in (*parts, *remarks, *limited) if part for line in (*part, "")]
     how = f"Made by `tinyattn reproduce {experiment.name}`: {made(results)} {to_come(experiment, results)}"
     how += "With several seeds: mean ± standard deviation."
     if any("minutes of training" in line for line in body):
