@@ -48,6 +48,7 @@ from benchmarks.mutants_known import (
     hash_of,
     key,
     keys_in,
+    killers,
     machines_of,
     name_of,
     op_of,
@@ -119,11 +120,13 @@ def of_ops(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
 
     def save() -> None:
         machines = machines_of(before["files"], known, found, machine)
-        files = {name: {"machines": machines[name], **row} for name, row in by_file(every, found).items()}
-        write_result(RESULT, earlier() | {"seeds": SEEDS, "budget": BUDGET, "files": files})
+        tried = {name: {"machines": machines[name], **row} for name, row in by_file(every, found).items()}
+        files = before["files"] | tried  # a file keeps its results until its new code is tried
+        how = {"seeds": SEEDS, "budget": BUDGET, "files": {name: files[name] for name in every if name in files}}
+        write_result(RESULT, earlier() | how)
 
     if to_do:
-        with_checks(partial(run, to_do, found, options.jobs, save))
+        with_checks(partial(run, to_do, found, killers(before), options.jobs, save))
     save()
     write_pages(__file__, pages())
     print(page(earlier(), reasons))
@@ -329,21 +332,27 @@ def verdict(row: dict[str, Any]) -> str | None:
     return row["by"] and row["by"] + (how if "signal" in row else "")
 
 
-def concerned(mutant: Mutant, checks: list[Check]) -> list[Check]:
+def concerned(mutant: Mutant, checks: list[Check], before: str = "") -> list[Check]:
     """The checks that run the mutant's lines, up to BUDGET seconds: its op's properties, then the most specific ones.
 
-    A survivor that only a check beyond the budget would kill needs a test of its own.
+    before: the check that killed it in an earlier run, of other code. It comes right after the properties, because it
+    probably kills it again. A survivor that only a check beyond the budget would kill needs a test of its own.
     """
     lines, mine = set(mutant.lines), f"spec {op_of(mutant)}:"
     found = [check for check in checks if not lines.isdisjoint(check.reach.get(mutant.file, ()))]
-    found.sort(key=lambda check: (not check.name.startswith(mine), sum(map(len, check.reach.values()))))
+    size = {check.name: sum(map(len, check.reach.values())) for check in found}
+    found.sort(key=lambda check: (not check.name.startswith(mine), check.name != before, size[check.name]))
     spent = list(accumulate(check.seconds for check in found))
     return [check for check, seconds in zip(found, spent, strict=True) if seconds <= BUDGET]
 
 
-def run(to_do: list[Mutant], found: dict[str, Any], jobs: int, save: Callable[[], None], checks: list[Check]) -> None:
+def run(
+    to_do: list[Mutant], found: dict[str, Any], before: dict[str, str], jobs: int, save: Callable[[], None],
+    checks: list[Check],
+) -> None:  # fmt: skip
     checks = measured(checks, jobs)
-    rows = each_in_a_child([partial(tried, m, concerned(m, checks)) for m in to_do], jobs, "mutant")
+    each = [partial(tried, m, concerned(m, checks, before.get(key(m), ""))) for m in to_do]
+    rows = each_in_a_child(each, jobs, "mutant")
     for i, (mutant, row) in enumerate(zip(to_do, rows, strict=True)):
         found[key(mutant)] = verdict(row)
         if i % 50 == 0:

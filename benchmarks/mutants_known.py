@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterable
 from functools import cache
@@ -125,6 +126,13 @@ def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons:
                         found[mutant] = by
     names = {key(m) for mutants in every.values() for m in mutants}
     return {name: by for name, by in found.items() if name in names}
+
+
+def killers(result: dict[str, Any]) -> dict[str, str]:
+    """{mutant: the check that killed it} of all results, also of files whose code has changed since."""
+    found = {f"{name}: {mutant}": by for name, row in result["files"].items()
+             for of_op in row["killed by"].values() for mutant, by in by_name(of_op).items()}  # fmt: skip
+    return {mutant: re.sub(r" \((does not end|the process dies)\)$", "", by) for mutant, by in found.items() if by}
 
 
 def machines_of(

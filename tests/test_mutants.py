@@ -20,6 +20,7 @@ from benchmarks.mutants_known import (
     hash_of_code,
     key,
     keys_in,
+    killers,
     machines_of,
     page,
     path_of,
@@ -159,6 +160,20 @@ def test_killed_and_surviving_mutants_are_told_apart(toy, monkeypatch):
         "endless: 0 -> 1 in while n > 0:",
         "endless: 1 -> 2 in n -= 1",
     ]
+
+
+def test_what_killed_a_mutant_before_is_tried_right_after_the_properties_of_its_op(toy):
+    (mutant,) = (m for m in mutants_of(TOY, toy.__file__) if m.name == "scaled: y += 0 -> dropped")
+    sizes = {"tests/a.py::wide": 30, "tests/a.py::killer[a (b)]": 20, "tests/a.py::narrow": 0, "spec toy: oracle": 10}
+    checks = [Check(name, lambda: False, (), 1.0, {toy.__file__: set(mutant.lines), "other.py": set(range(size))})
+              for name, size in sizes.items()]  # fmt: skip
+    wide, killer, narrow, mine = checks
+    checks.append(Check("tests/a.py::elsewhere", lambda: False, (), 1.0, {toy.__file__: {1}}))
+    assert mutants.concerned(mutant, checks) == [mine, narrow, killer, wide]
+    old = {"f: 1 -> 2": f"{wide.name} (does not end)", "f: 2 -> 3": killer.name, "f: 3 -> 4": None, "f: 4 -> 5": ""}
+    before = killers({"files": {"toy.py": {"killed by": {"f": by_line(old)}}}})
+    assert before == {"toy.py: f: 1 -> 2": wide.name, "toy.py: f: 2 -> 3": killer.name}
+    assert mutants.concerned(mutant, checks, wide.name) == [mine, wide, narrow, killer]
 
 
 def test_a_reason_for_a_mutant_that_is_not_there_is_an_error(tmp_path):
