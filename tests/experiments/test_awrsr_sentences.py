@@ -15,7 +15,7 @@ from tinyattn import ops
 from tinyattn.evaluation import ndcg as ndcg_of
 from tinyattn.evaluation.bootstrap import t_95
 from tinyattn.experiments.awrsr import claims
-from tinyattn.experiments.awrsr.grid import BY_DEPTH, OF_BACKBONE, PUBLISHED
+from tinyattn.experiments.awrsr.grid import BY_DEPTH, LARGE_PLACES, OF_BACKBONE, PUBLISHED
 from tinyattn.experiments.awrsr.page import COUNTS
 from tinyattn.experiments.paired import ranks_of
 from tinyattn.experiments.tables import machines_of
@@ -50,6 +50,25 @@ def test_with_depth_sasrec_loses_whether_refined_or_not():
 def test_sasrec_on_the_larger_beauty_ends_by_chance_with_a_patience_of_15():
     assert "the first two runs of SASRec ended after 167 and 23 epochs" in COUNTS
     assert [run["epochs"] for run in RUNS["large-sasrec-none"]] == [167, 23]
+    says("two seeds of the plain SASRec ended after 167 and 23 epochs with a patience of 15, and have an NDCG@5 of "
+         ".0126 and .0032.",
+         "with a patience of 50, where the limit of 200 epochs ended eleven of the twelve runs.")  # fmt: skip
+    assert [round(value, 4) for value in ndcg("large-sasrec-none")] == [0.0126, 0.0032]
+    patient = [run["epochs"] for key in RUNS if key.startswith("large-patient") for run in RUNS[key]]
+    assert (len(patient), max(patient), patient.count(200)) == (12, 200, 11)
+
+
+def test_on_the_larger_beauty_no_gain_is_beyond_chance():
+    says("On a larger Beauty (40,226 users and 54,542 items, as BERT4Rec's authors cut it)",
+         "the intervals of all six gains of M_simp, M_value and M_add over SASRec and STOSA contain 0")  # fmt: skip
+    for place in LARGE_PLACES:
+        data = RUNS[f"{place}-none"][0]["data"]
+        assert (data["users"], data["items"]) == (40226, 54542)
+        for form in ("simp", "value", "add"):
+            rows = RUNS[f"{place}-{form}"], RUNS[f"{place}-none"]
+            assert [len(runs) for runs in rows] == [3, 3]
+            gain = claims.contrast([[claims.ndcg5(run) for run in rows[0]]], [claims.ndcg5(run) for run in rows[1]])
+            assert gain.low < 0 < gain.high, (place, form)
 
 
 def test_other_seeds_of_a_backbone_differ_by_more_than_the_papers_mean_gain():

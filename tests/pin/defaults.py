@@ -67,7 +67,7 @@ def of_class(cls: type) -> dict[str, str]:
         function = inspect.unwrap(getattr(method, "__func__", method))
         if isinstance(function, FunctionType) and not (name == "__init__" and dataclasses.is_dataclass(cls)):
             found[f"{name}()"] = of_function(function)
-        elif isinstance(method, int | float) and name not in found:
+        elif isinstance(method, int | float) and name not in found and not name.startswith("_"):  # pytest sets one
             found[name] = shown(method)
     return {name: value for name, value in found.items() if value}
 
