@@ -26,6 +26,7 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, made_on, write_pages, write_result
+from tinyattn.machine import avx2
 from tinyattn.models import RunFolder, SASRec
 from tinyattn.show import attention_map, save
 
@@ -33,7 +34,7 @@ RESULT, PICTURE = RESULTS / "default_world.json", ROOT / "figures" / "attention.
 HISTORY = "s12e3 s03e1 s01e1 s03e2 s01e2 s01e3 s03e3 s12e4"              # three series, in turn
 MAKES: dict[str, dict[str, str]] = {                                     # {kernels: environment variables}
     "its own": {},
-    "AVX2": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"},
+    "AVX2": avx2(),
 }
 OTHERS = {
     "GRU4Rec": "--model gru4rec",

@@ -508,7 +508,7 @@ show_figure(
     "learned",
     "Left: in seven epochs the loss falls fastest with softmax and times and slowest with SiLU, where it still falls after "
     "35. Right: softmax has learned numbers near -1 for seconds, 2 for two to five hours and -1 for days; SiLU nearly none in "
-    "seven epochs, and in 35 about -3 to -7 for seconds, 5 to 7 for hours, and mostly less than 0 for days",
+    "seven epochs, and in 35 about -2 to -6 for seconds, 5 to 7 for hours, and mostly less than 0 for days",
 )
 
 # %% [markdown]

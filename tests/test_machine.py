@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tinyattn import __version__, machine
 
@@ -65,3 +66,33 @@ def test_git_is_asked_in_the_folder_of_the_package_whatever_its_environment_says
 
     monkeypatch.setattr(machine.subprocess, "run", missing)
     assert machine.commit.__wrapped__() == ""
+
+
+def test_avx2_names_the_kernels_that_all_processors_with_avx2_share(monkeypatch):
+    for baseline, found, newer in (
+        (["X86_V2"], ["X86_V3", "X86_V4", "AVX512_ICL"], "AVX512_ICL X86_V4"),        # NumPy 2.4
+        (["SSE", "SSE2"], ["AVX2", "FMA3", "AVX512F"], "AVX512F"),                      # before it
+        (["X86_V3"], [], ""),
+    ):
+        simd = {"SIMD Extensions": {"baseline": baseline, "found": found, "not found": ["AVX512_SPR"]}}
+        monkeypatch.setattr(machine.np, "show_config", lambda mode, simd=simd: simd)
+        assert machine.avx2() == {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": newer}
+    simd = {"SIMD Extensions": {"baseline": ["NEON"], "found": ["ASIMDHP"], "not found": []}}
+    monkeypatch.setattr(machine.np, "show_config", lambda mode: simd)
+    assert machine.avx2() == {}
+
+
+def test_a_process_with_avx2_computes_with_these_kernels():
+    code = """
+import threadpoolctl, numpy as np
+found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+blas = [x for x in threadpoolctl.threadpool_info() if x["internal_api"] == "openblas"]
+print({x["architecture"] for x in blas} - {"Haswell"}, [x for x in found if x >= "X86_V4" or "512" in x])
+"""
+    asked = machine.avx2()
+    if not asked:
+        pytest.skip("this processor has no AVX2")
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], env=os.environ | asked,
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout == "set() []\n", done.stdout
+    assert not done.stderr

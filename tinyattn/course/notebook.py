@@ -11,6 +11,7 @@ from typing import Any
 
 from ..extras import optional
 from ..files import alone_in, write_atomically
+from ..machine import avx2
 from .answers import expect_room, prepare
 from .chapters import Chapter
 from .instructor import notes
@@ -62,19 +63,20 @@ def hash_of(text: str) -> str:
 def execute(made: Any, seconds: int = 120) -> Any:
     """Run a notebook from top to bottom, in an empty folder, on one thread. -> the notebook, with its outputs.
 
-    The HTML copies of pictures are removed. Raises nbclient's CellExecutionError if a cell raises, RuntimeError if a
-    cell warns, and ImportError, with advice, if nbclient is missing.
+    It is run with AVX2 at most, so that what a cell trains is the same on newer processors. The HTML copies of pictures
+    are removed. Raises nbclient's CellExecutionError if a cell raises, RuntimeError if a cell warns, and ImportError,
+    with advice, if nbclient is missing.
     """
     nbclient = optional("nbclient", "running notebooks needs nbclient", "notebooks")
     # the kernel imports this tinyattn; one thread, so that sums are added in the same order
     here = str(Path(__file__).parents[2])
-    env = os.environ | {"PYTHONPATH": here, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}
+    ours = {"PYTHONPATH": here, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}
     with tempfile.TemporaryDirectory() as empty:
         client = nbclient.NotebookClient(
             made, timeout=seconds, kernel_name="python3", record_timing=False, coalesce_streams=True,
             resources={"metadata": {"path": empty}}, extra_arguments=["--log-level=ERROR"],
         )  # fmt: skip
-        client.execute(env=env)
+        client.execute(env=os.environ | ours | avx2())
     for cell in made.cells:
         for output in cell.get("outputs", ()):
             if output.get("name") == "stderr":
