@@ -68,13 +68,20 @@ def execute(made: Any, seconds: int = 120) -> Any:
     with advice, if nbclient is missing.
     """
     nbclient = optional("nbclient", "running notebooks needs nbclient", "notebooks")
+    from traitlets.config import Config
+
     # the kernel imports this tinyattn; one thread, so that sums are added in the same order
     here = str(Path(__file__).parents[2])
     ours = {"PYTHONPATH": here, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "TQDM_DISABLE": "1"}
-    with tempfile.TemporaryDirectory() as empty:
+    with tempfile.TemporaryDirectory() as folder:
+        (empty := Path(folder, "empty")).mkdir()
+        # a port that is free when Jupyter chooses it may be taken before the kernel opens it; these files cannot
+        short = os.name == "posix" and len(folder) < 90       # the name of a socket has at most 103 bytes
+        files = {"transport": "ipc", "ip": f"{folder}/kernel"} if short else {}
         client = nbclient.NotebookClient(
             made, timeout=seconds, kernel_name="python3", record_timing=False, coalesce_streams=True,
-            resources={"metadata": {"path": empty}}, extra_arguments=["--log-level=ERROR"],
+            resources={"metadata": {"path": str(empty)}}, config=Config({"KernelManager": files}),
+            extra_arguments=["--log-level=ERROR"],
         )  # fmt: skip
         client.execute(env=os.environ | ours | avx2())
     for cell in made.cells:
