@@ -190,6 +190,8 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
          r"wasserstein_scores: k_dev has shape \(2, 3\)"),
         (lambda: ops.wasserstein_scores(normal(3, 4), np.ones((3, 4)), normal(0, 4), np.ones((0, 4))), ValueError,
          r"wasserstein_scores: k_mean has shape \(0, 4\), expected at least one key"),
+        (lambda: ops.delta_matrix(normal(3, 4), normal(3, 2), normal(3)), ValueError,
+         r"delta_matrix: k has shape \(3, 2\)"),
         (lambda: ops.refine_simp(normal(3, 4), normal(4, 2), normal(4, 2), lags=True), ValueError,
          r"refine_simp: A has shape \(3, 4\), expected \(\.\.\., n, n\)"),
         (lambda: ops.refine_stoc(normal(3, 4), normal(4, 2), normal(4, 2), lags=True), ValueError,
@@ -245,6 +247,18 @@ def test_a_spread_below_0_is_refused():
     v_cov = np.array([[1.0], [0], [-2], [-1]])
     with pytest.raises(ValueError, match="attention: v_cov has an entry of -2, expected a spread, at least 0"):
         ops.gaussian_attention(normal(3, 4), normal(4, 2), v_cov)
+
+
+def test_where_nobody_asks_no_key_is_needed():
+    assert ops.wasserstein_scores(*(np.ones((0, 4)) for _ in range(4))).shape == (0, 0)
+
+
+def test_patches_of_one_number_or_of_the_whole_image_are_copies():
+    x = normal(4, 4, 1)
+    for patch in (1, 4):
+        y = ops.patchify(x, patch)
+        assert not np.shares_memory(x, y)
+        assert not np.shares_memory(y, ops.patchify_backward(y, x, patch))
 
 
 def test_a_spread_of_0_is_that_of_a_point():

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyattn import ops
+from tinyattn.ops import losses
 
 
 @pytest.mark.host
@@ -36,6 +37,28 @@ def test_every_tile_has_the_loss_and_the_gradients_of_all_logits_at_once(n, V, t
     np.testing.assert_allclose(loss, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(dx, dlogits @ E, rtol=0, atol=1e-12)
     np.testing.assert_allclose(dE, np.einsum("bnv,bnd->vd", dlogits, x), rtol=0, atol=1e-12 * size)
+
+
+@pytest.mark.host
+def test_gradients_of_classes_are_written_where_the_caller_says(rng):
+    x, E, targets = rng.standard_normal((6, 3)), rng.standard_normal((5, 3)), rng.integers(0, 5, 6)
+    _, L = ops.tiled_cross_entropy(x, E, targets)
+    expected = ops.tiled_cross_entropy_backward(0.7, x, E, L, targets)[1]
+    buffer = np.full_like(E, np.nan)
+    assert ops.tiled_cross_entropy_backward(0.7, x, E, L, targets, into=buffer)[1] is buffer
+    np.testing.assert_array_equal(buffer, expected)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("positions", "classes", "tile", "sizes"),
+    [(3, 10, None, [4, 4, 2]), (20, 2, None, [1, 1]), (0, 13, None, [12, 1]), (3, 10, 7, [7, 3])],
+)
+def test_a_tile_has_as_many_classes_as_there_is_room_for(positions, classes, tile, sizes, monkeypatch):
+    monkeypatch.setattr(losses, "TILE", 12)
+    tiles = list(losses._tiles(np.ones((positions, 2)), classes, tile))
+    assert [each.stop - each.start for each in tiles] == sizes
+    assert [each.start for each in tiles] == [sum(sizes[:i]) for i in range(len(sizes))]
 
 
 @pytest.mark.host

@@ -62,6 +62,12 @@ def test_a_mask_is_what_it_says(name):
 
 
 @pytest.mark.host
+def test_a_row_has_an_axis_for_heads_and_one_head_where_all_have_the_same_mask():
+    for allowed, heads in ((ALLOWED, 1), (ALLOWED[0], 1), (MASKS["one a head"].allowed, 2)):
+        assert Mask(allowed=allowed).row(np.array([4, 0, 2]), 6, np.zeros(1)).shape == (3, heads, 1, 6)
+
+
+@pytest.mark.host
 def test_what_a_mask_refuses_and_leaves_alone():
     with pytest.raises(ValueError, match="window is 0, expected a whole number of at least 1"):
         Mask(window=0)
@@ -71,6 +77,9 @@ def test_what_a_mask_refuses_and_leaves_alone():
     for wrong, says in (({"allowed": np.ones(3)}, "allowed is float64"), ({"lengths": 3}, "lengths is int")):
         with pytest.raises(TypeError, match=says):
             Mask(**wrong)
+    for wrong in (np.array(3), LENGTHS[:, None]):
+        with pytest.raises(ValueError, match=r"lengths has shape .*, expected \(B,\), one a sequence"):
+            Mask(lengths=wrong)
     assert Mask(window=1).window == 1
     mask = Mask(causal=True)
     assert as_mask(mask) is mask

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.strict import strict
-from tinyattn.ops import shapes
-from tinyattn.ops.shapes import expect, expect_onto, unbroadcast
+from tinyattn.ops import Mask, shapes
+from tinyattn.ops.shapes import expect, expect_mask, expect_onto, unbroadcast
 
 pytestmark = pytest.mark.host
 
@@ -67,6 +67,16 @@ def test_what_broadcasts_is_let_in(shape):
 def test_what_does_not_broadcast_is_refused(shape):
     with pytest.raises(ValueError, match=r": x has shape \(.*\), expected one that broadcasts to \(2, 3\)$"):
         expect_onto((2, 3), np.float64, x=ones(*shape))
+
+
+def test_a_mask_has_a_length_for_each_sequence():
+    mask = Mask(lengths=np.array([5, 2]))
+    for shape in ((2, 1, 5, 5), (2, 3, 4, 5), (3, 2, 1, 5, 5)):
+        expect_mask(shape, mask)
+    for shape in ((5, 5), (2, 5, 5), (3, 1, 5, 5), (2, 3, 1, 5, 5)):
+        with pytest.raises(ValueError, match=r"the mask's lengths have shape \(2,\), expected \(B,\), one a sequence"):
+            expect_mask(shape, mask)
+
 
 
 @pytest.mark.parametrize("whole", [(2, 3, 4), (1, 4, 1, 5)])

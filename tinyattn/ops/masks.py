@@ -23,7 +23,8 @@ class Mask:
 
     An attention without a score matrix reads the fields; others call `array`.
     Shapes: lengths (B,), allowed onto (..., n, m). Raises ValueError for a window that is not a whole number of at
-    least 1, TypeError for lengths that are no integers, and an `allowed` that is not boolean.
+    least 1 and for lengths of another shape, TypeError for lengths that are no integers, and an `allowed` that is not
+    boolean.
     """
 
     causal: bool = False             # query i looks at keys 0 to i
@@ -39,6 +40,8 @@ class Mask:
             if x is not None and (getattr(x, "dtype", None) is None or x.dtype.kind not in kinds):
                 found = x.dtype if hasattr(x, "dtype") else type(x).__name__
                 raise TypeError(f"{name} is {found}, expected {expected}")
+        if self.lengths is not None and self.lengths.ndim != 1:
+            raise ValueError(f"lengths has shape {self.lengths.shape}, expected (B,), one a sequence")
 
     @property
     def only_causal(self) -> bool:

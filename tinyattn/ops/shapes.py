@@ -105,7 +105,7 @@ def expect_given(**arrays: Array | None) -> None:
 def expect_mask(shape: tuple[int, ...], mask: Any, like: Array | None = None) -> None:
     """Check that a `Mask` fits the pairs (..., B, h, n, m): its array broadcasts to them, and it has B lengths."""
     expect_onto(shape, bool, like=like, mask=mask.allowed)
-    if mask.lengths is not None and (len(shape) < 4 or mask.lengths.shape != shape[-4:-3]):
+    if mask.lengths is not None and mask.lengths.shape != shape[-4:-3]:
         raise ValueError(
             f"{_caller()}: the mask's lengths have shape {mask.lengths.shape}, expected (B,), one a sequence; the "
             f"pairs (..., B, h, n, m) have shape {shape}"
