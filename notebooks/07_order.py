@@ -651,7 +651,7 @@ with style():
 show_figure(
     fig,
     "distances",
-    "Trained logits against distance: ALiBi falls in a straight line; T5's are low up to distance 11 and jump back up "
+    "Trained logits against distance: ALiBi falls in a straight line; T5's are low from distance 2 to 11 and jump back up "
     "in buckets that were never trained; RoPE's go up and down, and rise above that at distance 1 near distance 39",
 )
 

@@ -667,8 +667,8 @@ show_figure(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Muon, in both; then Adam, momentum, descent. Adam's valley becomes wider with a warm-up, not deeper (it shortens 19 of only 60 steps). A rate that is three times off costs as much as
-# the next rule brings, or more. (One seed is one draw: try another in `trained`.)
+# Muon, in both. By their minima Adam, momentum and descent follow; momentum's valley is the second widest, as Adam's loss climbs steeply above its best rate. A warm-up makes that climb gentler, and no
+# minimum deeper (it shortens 19 of only 60 steps). A rate that is three times off costs about as much as the next rule brings, or more. (One seed is one draw: try another in `trained`.)
 #
 # </details>
 #

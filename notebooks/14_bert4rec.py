@@ -442,7 +442,7 @@ print(f"a gap between two: {-(joint * np.log(given_both)).sum():.2f}")
 # |---|---|
 # | looking both ways is better than looking back ([Sun et al. 2019](https://arxiv.org/abs/1904.06690)) | inside a history, yes; at its end nothing follows, and with the same loss SASRec is not behind here, and faster; on real data [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602) found it ahead |
 # | BERT4Rec beats SASRec by so many percent | with how many epochs? [Petrov & Macdonald (2022)](https://arxiv.org/abs/2207.07483) found that published results of BERT4Rec differ widely, and that some need far longer training; its curve above is the slower one |
-# | 80/10/10 is part of the Cloze task | it is BERT's remedy for use without [MASK]; on noise it leaks a tenth of a nat |
+# | 80/10/10 is part of the Cloze task | it is BERT's remedy for use without [MASK]; on noise it leaks less than a tenth of a nat |
 # | a loss below the entropy of the next item is a leak | of the *next item*; a gap with both neighbours may cost less |
 #
 # ## In five lines

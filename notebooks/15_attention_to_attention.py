@@ -68,7 +68,7 @@ show_arrays(A=A, p=softmax(A, past))
 # and takes softmax(B) in place of softmax(A). The values are what they were. $W_Q$ and $W_K$ are $(n, n)$, learned, and here the identity. So $b_{kt}$
 # is the dot product of two rows, halved.
 #
-# **Predict:** compute the last row of $B$. At which word does *mice* look most now, and which gains most?
+# **Predict:** compute the last row of $B$. At which word does *mice* look most now, and which gains most in proportion?
 
 # %% tags=["hide-output"]
 by_hand = np.array([[A[k] @ A[t] / 2 for t in range(3)] for k in range(3)])
@@ -403,7 +403,7 @@ table("refine | loss on fresh noise | first position | between | last | hits at 
 
 # %% [markdown]
 # The honest forms pay a bit more than $\ln 8$: in 35 epochs they have overfitted the 300 people. Equation 3 learns to read what comes, and pays much less. After the last position nothing comes: there it pays
-# what the others pay, and has its 1/8 of hits like them. **Leave-one-out asks where there is nothing to read**, so its metric does not show the leak. Does it do harm, then? Here is a world in
+# no less than the others, and has its 1/8 of hits like them. **Leave-one-out asks where there is nothing to read**, so its metric does not show the leak. Does it do harm, then? Here is a world in
 # which something can be learned:
 
 
@@ -599,7 +599,7 @@ rows = [
 table("three runs, and three of the backbone | gain | ±", rows)
 
 # %% [markdown]
-# In the first row nothing was changed but the seeds. The second is the leak from further up: a seventh is lost, and three seeds cannot tell even that from 0. A refinement has shown nothing, either, if its
+# In the first row nothing was changed but the seeds. The second is the leak from further up: about 15 % is lost, and three seeds cannot tell even that from 0. A refinement has shown nothing, either, if its
 # gain is smaller than its ±.
 #
 # ## The table

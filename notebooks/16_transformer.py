@@ -717,13 +717,13 @@ show_figure(
     fig,
     "alignment",
     "Lines from written digits to the character read that has the largest weight in cross-attention, for 3 July 1999 and Jul 23, 1978: digits of the year look at the end of the source, those of the "
-    "day at the day, wherever it stands, and the 0 of the month at the two spaces",
+    "day at the day, wherever it stands, but the 0 of 03 at the space behind the 3, and the 0 of the month at the two spaces",
 )
 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Days and years are found wherever they stand. But the 0 of the month looks at *spaces*.
+# Days and years are found wherever they stand. But a 0 that no digit of the source stands for looks at *spaces*: that of the month, and that of the day 03.
 #
 # </details>
 #

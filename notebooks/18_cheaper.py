@@ -258,7 +258,7 @@ show_figure(
     fig,
     "tiles",
     "Two causal masks of 48 tokens, cut into tiles that are numbered in the order of the visits; tiles above the diagonal are "
-    "left out, and those on it are half allowed",
+    "left out, and those on it are allowed in part",
 )
 
 # %% [markdown]
@@ -629,8 +629,8 @@ with style():
 show_figure(
     fig,
     "kernels",
-    "Left: the relative error of the Performer's kernel falls as one over the root of r, and is far larger for longer "
-    "rows. Right: as queries become longer softmax puts all weight on the wanted key; the Performer stays "
+    "Left: the relative error of the Performer's kernel falls as one over the root of r for short rows; for longer "
+    "ones it is far larger, and 200 draws show less than their formula. Right: as queries become longer softmax puts all weight on the wanted key; the Performer stays "
     "at 0.4 with 1,024 features and at a fifth with 64, linear attention near nothing",
 )
 

@@ -647,7 +647,7 @@ table("error | the newest | the oldest | all 32", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# An empty state has an error of 1. A decaying state holds the very last token as one of $1 / (1 - \lambda^2)$ pairs, here 50 or 10; the newest of the 32 lies some seven tokens back, and has decayed, too. For the oldest, and for all 32 together, decay is worse than an empty state; keeping all is worst. Choosing is best: the state holds 31 other pairs, and $\sqrt{31/64} = 0.70$.
+# An empty state has an error of 1. A decaying state holds the very last token as one of $1 / (1 - \lambda^2)$ pairs, here 50 or 10; the newest of the 32 lies some seven tokens back, and has decayed, too. For the oldest, and for all 32 together, decay is worse than an empty state; keeping all is worst. For these two choosing is best: the state holds 31 other pairs, and $\sqrt{31/64} = 0.70$. (For the newest, $\lambda = 0.95$ is better.)
 #
 # </details>
 #

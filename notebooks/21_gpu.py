@@ -151,7 +151,7 @@ show_figure(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Five times. The small step lies near the line of launches: the card idles, and the second step fills it.
+# Five times. The small step takes 27 µs a launch, near the line of launches: the card idles, and the second step fills it.
 #
 # </details>
 #
