@@ -72,20 +72,21 @@ def test_avx2_names_the_kernels_that_all_processors_with_avx2_share(monkeypatch)
     for baseline, found, newer in (
         (["X86_V2"], ["X86_V3", "X86_V4", "AVX512_ICL"], "AVX512_ICL X86_V4"),        # NumPy 2.4
         (["SSE", "SSE2"], ["AVX2", "FMA3", "AVX512F"], "AVX512F"),                      # before it
-        (["X86_V3"], [], ""),
     ):
         simd = {"SIMD Extensions": {"baseline": baseline, "found": found, "not found": ["AVX512_SPR"]}}
         monkeypatch.setattr(machine.np, "show_config", lambda mode, simd=simd: simd)
         assert machine.avx2() == {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": newer}
-    simd = {"SIMD Extensions": {"baseline": ["NEON"], "found": ["ASIMDHP"], "not found": []}}
-    monkeypatch.setattr(machine.np, "show_config", lambda mode: simd)
+    for simd, chosen in (({"baseline": ["X86_V3"]}, True), ({"baseline": ["NEON"], "found": ["ASIMDHP"]}, False)):
+        monkeypatch.setattr(machine.np, "show_config", lambda mode, simd=simd: {"SIMD Extensions": simd})
+        assert bool(machine.avx2()) is chosen
+    monkeypatch.setattr(machine.np, "show_config", lambda mode: {})
     assert machine.avx2() == {}
 
 
 def test_a_process_with_avx2_computes_with_these_kernels():
     code = """
 import threadpoolctl, numpy as np
-found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
 blas = [x for x in threadpoolctl.threadpool_info() if x["internal_api"] == "openblas"]
 print({x["architecture"] for x in blas} - {"Haswell"}, [x for x in found if x >= "X86_V4" or "512" in x])
 """

@@ -35,11 +35,11 @@ def avx2() -> dict[str, str]:
     The last digits of a product depend on the kernels, and training makes small differences large. A process started
     with these variables and one thread rounds alike on all processors that have AVX2.
     """
-    found: dict[str, list[str]] = np.show_config(mode="dicts")["SIMD Extensions"]       # type: ignore[assignment]
-    every = {name for names in (found["baseline"], found["found"]) for name in names}
-    if not every & {"AVX2", "X86_V3"}:   # two names of one: of NumPy before 2.4, and since
+    simd: Any = np.show_config(mode="dicts").get("SIMD Extensions", {})     # NumPy leaves out what is empty
+    found = simd.get("found", [])
+    if not {"AVX2", "X86_V3"} & {*simd.get("baseline", []), *found}:       # before NumPy 2.4, and since
         return {}
-    newer = sorted(name for name in found["found"] if name.startswith(("AVX512", "X86_V4")))
+    newer = sorted(name for name in found if name.startswith(("AVX512", "X86_V4")))
     return {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": " ".join(newer)}
 
 
