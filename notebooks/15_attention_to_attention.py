@@ -403,7 +403,7 @@ table("refine | loss on fresh noise | first position | between | last | hits at 
 
 # %% [markdown]
 # The honest forms pay a bit more than $\ln 8$: in 35 epochs they have overfitted the 300 people. Equation 3 learns to read what comes, and pays much less. After the last position nothing comes: there it pays
-# no less than the others, and has its 1/8 of hits like them. **Leave-one-out asks where there is nothing to read**, so its metric does not show the leak. Does it do harm, then? Here is a world in
+# no less than others, and has its 1/8 of hits. **Leave-one-out asks where there is nothing to read**, so its metric does not show the leak. Does it do harm, then? Here is a world in
 # which something can be learned:
 
 

@@ -723,7 +723,7 @@ show_figure(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Days and years are found wherever they stand. But a 0 that no digit of the source stands for looks at *spaces*: that of the month, and that of the day 03.
+# Days and years are found wherever they stand. But a 0 that the source lacks looks at *spaces*.
 #
 # </details>
 #

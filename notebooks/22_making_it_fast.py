@@ -514,7 +514,7 @@ show_figure(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# In milliseconds sorting by length gains most, as a factor the second core, with sorting close behind. Three lines made it *slower* in this record of three rounds.
+# Sorting by length and the second core gain most: each makes a step about twice as fast. Three lines made it *slower* in this record of three rounds.
 #
 # </details>
 #
@@ -524,7 +524,7 @@ show_figure(
 #
 # | what is often said | what the cells above show |
 # |---|---|
-# | Python is slow, so write it in C | linear maps and attention take 61 %, most of it C already; the most milliseconds are gained by work left out |
+# | Python is slow, so write it in C | linear maps and attention's products take 55 %, most of it C already; most milliseconds are gained by work left out |
 # | faster means the same work in less time | 1,600 positions became 920, with the same gradients |
 # | run it ten times and take the mean | one interrupted call spoils a mean; take turns, and medians |
 # | fast code is right if its output is close | not if it overwrites its argument, or its last result |
