@@ -34,7 +34,7 @@ RESULT, PICTURE = RESULTS / "default_world.json", ROOT / "figures" / "attention.
 HISTORY = "s12e3 s03e1 s01e1 s03e2 s01e2 s01e3 s03e3 s12e4"              # three series, in turn
 MAKES: dict[str, dict[str, str]] = {                                     # {kernels: environment variables}
     "its own": {},
-    "AVX2": avx2(),
+    **({"AVX2": avx2()} if avx2() else {}),                              # a processor without it has one kind alone
 }
 OTHERS = {
     "GRU4Rec": "--model gru4rec",

@@ -36,10 +36,10 @@ def avx2() -> dict[str, str]:
     with these variables and one thread rounds alike on all processors that have AVX2.
     """
     simd: Any = np.show_config(mode="dicts").get("SIMD Extensions", {})     # NumPy leaves out what is empty
-    found = simd.get("found", [])
-    if not {"AVX2", "X86_V3"} & {*simd.get("baseline", []), *found}:       # before NumPy 2.4, and since
+    chosen = simd.get("found", [])          # those beyond the baseline that are compiled in, and that the processor has
+    if not {"AVX2", "X86_V3"} & {*simd.get("baseline", []), *chosen}:       # before NumPy 2.4, and since
         return {}
-    newer = sorted(name for name in found if name.startswith(("AVX512", "X86_V4")))
+    newer = sorted(name for name in chosen if name.startswith(("AVX512", "X86_V4")))
     return {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": " ".join(newer)}
 
 

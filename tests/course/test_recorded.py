@@ -97,6 +97,10 @@ def test_the_card_of_chapter_21():
     for name, times in steps.items():
         whole = f"SASRec, a training step of {name}"
         assert times == (round(ours[whole] / 1e3, 3), round(torch[whole] / 1e3, 3))
+    small = next(iter(steps.values()))[0]
+    launches = int(re.search(r"a step with (\d+) launches", text)[1])
+    assert f"a step with {launches} launches takes {small:.1f} ms" in text
+    assert f"The small step takes {1e3 * small / launches:.0f} µs a launch" in text
     world, machine = card["default_world"], card["machine"]
     assert f"took {world['there']['seconds']:.0f} seconds on one of the fastest cards, and" in text
     assert f"and {world['host']['seconds']:.0f} on the {machine['cores']} cores beside it" in text
